@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/ghostgym/ghostgym/agent/sched"
 )
@@ -189,16 +190,17 @@ func (s *Schema) Diff(text string) []string {
 		diffs = append(diffs[:maxDiffs], fmt.Sprintf("and %d more", n))
 	}
 	for i, d := range diffs {
+		d = strings.Map(printable, d)
 		if len(d) > maxDiffLine {
-			d = d[:maxDiffLine] + "…"
+			d = strings.ToValidUTF8(d[:maxDiffLine], "") + "…"
 		}
-		diffs[i] = strings.ToValidUTF8(strings.Map(printable, d), "?")
+		diffs[i] = d
 	}
 	return diffs
 }
 
 func printable(r rune) rune {
-	if strconv.IsPrint(r) {
+	if r != utf8.RuneError && strconv.IsPrint(r) {
 		return r
 	}
 	return '?'
