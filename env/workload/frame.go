@@ -1,0 +1,133 @@
+package workload
+
+import (
+	"math"
+	"math/rand/v2"
+
+	"github.com/ghostgym/ghostgym/agent/kernel"
+	"github.com/ghostgym/ghostgym/agent/kernel/sim"
+)
+
+// frame is games that draw a frame every 16.7 ms by threads that wake each other, against batch work.
+var frame = kind{
+	name: "frame",
+	doc: "Games of four threads: every 16.7 ms one of 2 ms wakes one of 3 ms and one of 1 ms, the former wakes one of 1.5 ms (lognormal); " +
+		"and four hogs per CPU. The load is that of the games and sets their number.",
+	cpus: 4, load: .45, sampled: .5, maxScale: 1.2,
+	build: func(p Params, in *Instance) error {
+		games := max(1, int(math.Round(p.Load*float64(p.CPUs)*framePeriod/(7.5e6*p.Scale))))
+		p.Load = float64(games) * 7.5e6 * p.Scale / framePeriod / float64(p.CPUs)
+		in.Params = p
+		in.Workload = newFrames(games, p.Scale, hogs(4*p.CPUs, p.Scale))
+		in.Interarrival = kernel.Time(math.Round(framePeriod / float64(4*games)))
+		in.MeanBurst = kernel.Time(math.Round(7.5e6 * p.Scale / 4))
+		return nil
+	},
+}
+
+const framePeriod = 16.7e6 // ns
+
+// stages of a frame: mean burst in ns, and the threads of the game that each wakes at its end.
+var stages = [4]struct {
+	name  string
+	mean  float64
+	wakes []int
+}{
+	{"input", 2e6, []int{1, 2}},
+	{"logic", 3e6, []int{3}},
+	{"audio", 1e6, nil},
+	{"render", 1.5e6, nil},
+}
+
+// frames is a workload of games and hogs.
+type frames struct {
+	hogs  *closed
+	games []stage // four in a row are one game
+	scale float64
+}
+
+func newFrames(games int, scale float64, h group) *frames {
+	f := &frames{hogs: newClosed(h), games: make([]stage, 4*games), scale: scale}
+	for i := range f.games {
+		s := &f.games[i]
+		s.game, s.index = f.games[i&^3:i&^3+4], i&3
+		s.mean = stages[s.index].mean * scale
+		s.rng = rand.New(&s.pcg)
+	}
+	return f
+}
+
+// Start implements sim.Workload.
+func (f *frames) Start(m *sim.Sim) {
+	for i := range f.games {
+		s := &f.games[i]
+		s.pcg.Seed(m.Stream(streamTask, uint64(i)))
+		s.step, s.woken, s.waker = stageWait, false, 0
+		s.due = kernel.Time(framePeriod * s.rng.Float64())
+		s.wake = m.NewSemaphore(stages[s.index].name, 0)
+	}
+	for i := range f.games {
+		m.Spawn(sim.TaskSpec{Program: &f.games[i], Name: stages[i&3].name})
+	}
+	// The hogs' streams follow those of the games.
+	for i := range f.hogs.workers {
+		w := &f.hogs.workers[i]
+		w.reset(m, uint64(len(f.games)+i))
+		m.Spawn(sim.TaskSpec{Program: w, Name: w.group.name, Class: classHog})
+	}
+}
+
+// Arrive implements sim.Workload: nobody arrives later.
+func (*frames) Arrive(*sim.Sim) {}
+
+// stage is one thread of a game.
+type stage struct {
+	game  []stage
+	rng   *rand.Rand
+	pcg   rand.PCG
+	mean  float64
+	due   kernel.Time // the first stage: when its next frame begins
+	index int
+	waker int   // how many of stages[index].wakes it has woken
+	wake  int32 // the semaphore on which it waits
+	step  stageStep
+	woken bool // its semaphore is raised: to wake it again before it runs changes nothing
+}
+
+type stageStep uint8
+
+const (
+	stageWait stageStep = iota // about to wait for its frame
+	stageRun                   // about to run
+	stageWake                  // about to wake the others
+)
+
+// Next implements sim.Program. A frame that begins late moves the following ones: no frame is drawn twice as fast.
+func (s *stage) Next(m *sim.Sim, _ kernel.TaskID) sim.Op {
+	switch s.step {
+	case stageWait:
+		s.step = stageRun
+		if s.index == 0 {
+			return sim.Op{Kind: sim.OpSleepUntil, Time: s.due}
+		}
+		return sim.Op{Kind: sim.OpAcquire, Ref: s.wake}
+	case stageRun:
+		s.woken = false
+		s.step, s.waker = stageWake, 0
+		return sim.Op{Kind: sim.OpRun, Time: max(MinBurst, kernel.Time(lognormal.draw(s.rng, s.mean)))}
+	}
+	for s.waker < len(stages[s.index].wakes) {
+		other := &s.game[stages[s.index].wakes[s.waker]]
+		s.waker++
+		if !other.woken {
+			other.woken = true
+			return sim.Op{Kind: sim.OpPost, Ref: other.wake}
+		}
+	}
+	s.step = stageRun
+	if s.index == 0 {
+		s.due = max(s.due+kernel.Time(framePeriod), m.Now())
+		return sim.Op{Kind: sim.OpSleepUntil, Time: s.due}
+	}
+	return sim.Op{Kind: sim.OpAcquire, Ref: s.wake}
+}
