@@ -22,6 +22,9 @@ func (v *View) Waiting(queue int32, i int) *Task {
 	return &v.c.tasks[v.c.queues[queue].at(i).task]
 }
 
+// Queues is how many queues there are.
+func (v *View) Queues() int { return len(v.c.queues) }
+
 // CPUs is how many CPUs a queue serves.
 func (v *View) CPUs(queue int32) int { return len(v.c.queues[queue].cpus) }
 
