@@ -145,7 +145,7 @@ func (c *scene) task(t *sched.Task, isRunning bool, row *[taskWidth]float32) {
 	*row = [taskWidth]float32{
 		running:     bit(isRunning),
 		lnWeight:    lnWeightOf(t.Nice),
-		lnWaiting:   clipped(math.Log1p(c.waiting) / 2),
+		lnWaiting:   clipped(math.Log(1+c.waiting) / 2),
 		utilisation: float32(g.Util),
 		lnSlice:     clipped((math.Log(float64(c.slice)) - ref) / 4),
 		lnRef:       clipped((ref - lnUnit) / 4),

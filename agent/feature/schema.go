@@ -16,6 +16,7 @@ const (
 	MetaHash   = "ghostgym.schema_hash" // Schema.Hash
 	MetaSchema = "ghostgym.schema"      // Schema.Text, so that a refusal can name what differs
 	MetaAction = "ghostgym.action"      // Action.Kind
+	MetaRanges = "ghostgym.ranges"      // JSON, {name: [lowest, highest]}: what it was trained on, "cpus" and others
 )
 
 // Feature is one number of a row.
