@@ -13,7 +13,6 @@ type grant struct {
 // wakeup preemption. They must be committed and settled before the next turn.
 func (c *Core) Act(ch kernel.Channel, now Time, dst []kernel.Txn) []kernel.Txn {
 	c.begin(now)
-	c.quiet = false
 	c.granted = c.granted[:0]
 	for _, i := range c.assign {
 		if t := &c.tasks[i]; t.State == Queued || t.State == Held {
@@ -126,7 +125,7 @@ func (c *Core) Settle(now Time, txns []kernel.Txn) {
 			c.takeBack(t, x, g)
 		}
 	}
-	c.granted = c.granted[:0]
+	c.granted, c.inTurn = c.granted[:0], false
 }
 
 func (c *Core) dispatched(t *Task, x *kernel.Txn, g grant) {

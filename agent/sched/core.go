@@ -87,7 +87,7 @@ type Core struct {
 	batch    []Decision
 	assign   []int32 // tasks that were given to another channel's queue
 	trivials []int32
-	quiet    bool    // the current turn has no messages
+	inTurn   bool    // between its first event and Settle
 	granted  []grant // what Act wrote, for Settle
 	flight   flight
 
@@ -214,16 +214,20 @@ func (c *Core) stopWaiting(t *Task, at Time) {
 	}
 }
 
-// Observe begins a turn of a channel's agent: it takes in the messages and opens the decisions that need an answer.
+// Observe begins a turn of a channel's agent: it takes in the messages.
 func (c *Core) Observe(ch kernel.Channel, now Time, msgs []kernel.Message) {
 	c.advance(now)
 	c.now, c.view.Now, c.channel = now, now, ch
 	c.turn++
-	c.quiet = false
+	c.inTurn = true
 	c.pending, c.batch, c.assign = c.pending[:0], c.batch[:0], c.assign[:0]
 	for i := range msgs {
 		c.message(&msgs[i])
 	}
+}
+
+// OpenBatch opens the decisions of the tasks that Observe left without a place. Affinities of new tasks are set before.
+func (c *Core) OpenBatch() {
 	if len(c.pending) > 0 {
 		c.openBatch()
 	}
@@ -294,6 +298,10 @@ func (c *Core) enter(m *kernel.Message) {
 	if t.ID == m.Task && t.State != Gone {
 		return // known already, as when it is discovered anew
 	}
+	if t.State != Gone { // the slot is used again, and the news of its last owner's end comes through another channel
+		c.off(t)
+		c.supersede(t)
+	}
 	*t = Task{
 		ID: m.Task, Seq: m.Seq, State: Blocked, Nice: m.Nice, CPU: kernel.NoCPU, Queue: -1, channel: int32(c.channel),
 		Runtime: m.Runtime, Weight: WeightOf(m.Nice), Asleep: m.Time, slot: uint32(slot), older: -1, younger: -1,
@@ -303,7 +311,8 @@ func (c *Core) enter(m *kernel.Message) {
 	}
 }
 
-// SetAffinity tells which CPUs a task may use. The driver calls it, before Observe's batch is placed, for messages with FlagPinned.
+// SetAffinity tells which CPUs a task may use. The driver calls it between
+// Observe and OpenBatch for messages with FlagPinned.
 func (c *Core) SetAffinity(task kernel.TaskID, set kernel.CPUSet) {
 	slot := task.Slot()
 	if int(slot) >= len(c.tasks) || c.tasks[slot].ID != task {
@@ -350,7 +359,8 @@ func (c *Core) wake(t *Task, at Time, why Reason) {
 
 // await puts a runnable task off CPU among those that this turn must place.
 func (c *Core) await(t *Task, why Reason) {
-	t.State, t.Reason = Pending, why
+	c.serial++
+	t.State, t.Reason, t.serial = Pending, why, c.serial
 	c.startWaiting(t)
 	c.pending = append(c.pending, int32(t.slot))
 }
@@ -459,7 +469,7 @@ func (c *Core) EachOpen(now Time, f func(b OpenBurst)) {
 		switch t.State {
 		case Gone, Blocked:
 			continue
-		case OnCPU:
+		case OnCPU, Displaced:
 			f(OpenBurst{Task: t, Response: now - t.Woken, Waited: t.Waited})
 		default:
 			f(OpenBurst{Task: t, Response: now - t.Woken, Waited: t.Waited + now - t.Since, Age: now - t.Since})

@@ -4,7 +4,8 @@
 //
 // # A turn
 //
-//	core.Observe(ch, now, messages)     // states change; the decisions of this turn are core.Batch()
+//	core.Observe(ch, now, messages)     // states change
+//	core.OpenBatch()                    // the decisions of this turn are core.Batch()
 //	core.Apply(now, placements)         // sync: place each task of the batch, or
 //	core.Defer(now, hold)               // async, hold: default places now, answers later through core.Answer
 //	txns = core.Act(ch, now, txns[:0])  // free CPUs take the front of their queue

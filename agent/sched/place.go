@@ -199,8 +199,6 @@ func (c *Core) Defer(now, hold Time) (dropped int) {
 		}
 		if hold > 0 {
 			t.State = Held
-			c.serial++
-			t.serial = c.serial
 			c.flight.hold(int32(t.slot), d.ID, min(now+hold, t.Since+c.cfg.AgeBound))
 		} else {
 			c.enqueue(t, ToBack())
@@ -211,25 +209,26 @@ func (c *Core) Defer(now, hold Time) (dropped int) {
 	return dropped
 }
 
-// Answer applies an answer that comes after its turn, if it still can, and settles the decision's fate.
-func (c *Core) Answer(now Time, id uint64, task kernel.TaskID, p Placement) {
+// Answer applies an answer that comes after its turn, if it still can, and settles the decision's fate. It returns the channel
+// whose agent must act on it, or -1 if nothing has changed.
+func (c *Core) Answer(now Time, id uint64, task kernel.TaskID, p Placement) kernel.Channel {
 	c.begin(now)
 	r := c.flight.get(id)
 	if r == nil || r.task != task || r.answered {
 		c.fates.Stale++
-		return
+		return -1
 	}
 	r.answered = true
 	if r.closed {
 		c.fates.Unused++
-		return
+		return -1
 	}
 	t := &c.tasks[task.Slot()]
 	c.flight.close(r)
 	t.decision = 0
 	if t.serial != r.serial || t.State != Queued && t.State != Held {
 		c.fates.Late++
-		return
+		return -1
 	}
 	c.fates.Applied++
 	if p.Source == FromFallback {
@@ -244,9 +243,8 @@ func (c *Core) Answer(now Time, id uint64, task kernel.TaskID, p Placement) {
 	}
 	q.seen, q.seenN = r.seen, r.seenN
 	t.batch = c.turn
-	serial := t.serial
 	c.enqueue(t, p)
-	t.serial = serial
+	return kernel.Channel(t.Queue)
 }
 
 // Rekey gives a running task a new key, if nothing has happened to it since it was asked with this sequence number.
@@ -259,25 +257,26 @@ func (c *Core) Rekey(now Time, task kernel.TaskID, seq uint32, key float64) {
 	}
 }
 
-// begin starts a turn without messages, for answers and deadlines: answers at one instant belong to one turn.
+// begin starts a turn without messages, for answers and deadlines, unless one is under way.
 func (c *Core) begin(now Time) {
-	if c.quiet && now == c.now {
+	if c.inTurn {
 		return
 	}
 	c.advance(now)
-	c.now, c.view.Now, c.quiet = now, now, true
+	c.now, c.view.Now, c.inTurn = now, now, true
 	c.turn++
 	c.assign = c.assign[:0]
-	for i := range c.queues {
-		c.queues[i].asked = false
-	}
 }
 
 // NextDeadline is when Expire has something to do: the end of a hold, or of a decision's time to live. Forever: never.
 func (c *Core) NextDeadline() Time { return c.flight.deadline() }
 
-// Expire ends holds and decisions whose time is up.
-func (c *Core) Expire(now Time) {
+// AllChannels is returned where more than one channel's agent must act.
+const AllChannels kernel.Channel = 1 << 30
+
+// Expire ends holds and decisions whose time is up. It returns whose agent must act: a channel, AllChannels, or -1.
+func (c *Core) Expire(now Time) kernel.Channel {
+	concerned := kernel.Channel(-1)
 	for {
 		slot, ok := c.flight.endHold(now)
 		if !ok {
@@ -285,14 +284,18 @@ func (c *Core) Expire(now Time) {
 		}
 		c.begin(now)
 		t := &c.tasks[slot]
-		serial := t.serial
-		c.enqueue(t, ToBack())
-		t.serial = serial // the decision stays open, for the same stay in the queue
+		c.enqueue(t, ToBack()) // the decision stays open
+		switch q := kernel.Channel(t.Queue); concerned {
+		case -1, q:
+			concerned = q
+		default:
+			concerned = AllChannels
+		}
 	}
 	for {
 		r := c.flight.expired(now)
 		if r == nil {
-			return
+			return concerned
 		}
 		c.flight.close(r)
 		c.fates.Expired++
@@ -341,20 +344,17 @@ func (c *Core) cleanKey(k float64) float64 {
 // enqueue puts a waiting task where the placement says.
 func (c *Core) enqueue(t *Task, p Placement) {
 	q := &c.queues[t.Queue]
-	c.serial++
-	t.State, t.serial, t.Slice = Queued, c.serial, p.Slice
+	t.State, t.Slice = Queued, p.Slice
 	at := q.len()
 	if c.cfg.Order == ByKey {
 		t.Key = c.cleanKey(p.Key)
 		if !math.IsInf(t.Key, 1) {
 			at = q.place(t.Key, t.serial)
 		}
+	} else if p.Slot < 0 || p.Slot > Back {
+		c.fates.Clipped++
 	} else if p.Slot < Back {
-		if p.Slot >= 0 {
-			at = q.before(p.Slot)
-		} else {
-			c.fates.Clipped++
-		}
+		at = q.before(p.Slot)
 	}
 	q.insert(at, entry{key: t.Key, serial: t.serial, task: int32(t.slot)})
 	c.link(q, t)

@@ -62,7 +62,7 @@ type Task struct {
 	LnSleep   float64 // moving average (1/5) of ln(sleep in ns)
 
 	decision uint64 // the open decision, 0 if none
-	serial   uint64 // order of arrival in the queue
+	serial   uint64 // order of becoming runnable: breaks ties, and tells one stay in the queue from the next
 	batch    uint64 // the turn whose batch it belonged to
 	older    int32  // list of waiting tasks by age
 	younger  int32
