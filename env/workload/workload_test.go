@@ -1,0 +1,156 @@
+package workload
+
+import (
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/ghostgym/ghostgym/agent/kernel"
+)
+
+func TestParse(t *testing.T) {
+	for spec, want := range map[string]struct {
+		name string
+		p    Params
+	}{
+		"dispersive":                         {"dispersive", Params{}},
+		"dispersive:load=0.9:cpus=8:scale=2": {"dispersive", Params{CPUs: 8, Load: .9, Scale: 2}},
+		"heavytail:threads=30:scale=1/4":     {"heavytail", Params{Threads: 30, Scale: .25}},
+		"sched_bench:cycles=-1":              {"sched_bench", Params{Cycles: -1}},
+		"some/file.json:cpus=4:lenient=1":    {"some/file.json", Params{CPUs: 4, Lenient: true}},
+	} {
+		name, p, err := Parse(spec)
+		if err != nil || name != want.name || p != want.p {
+			t.Errorf("%s: %q %+v %v, want %+v", spec, name, p, err, want)
+		}
+	}
+}
+
+func TestParseErrors(t *testing.T) {
+	for spec, want := range map[string]string{
+		"":                          `workload "": no name before the parameters; known are sched_bench, `,
+		":load=1":                   `workload ":load=1": no name before the parameters`,
+		"bimodal:load":              `workload "bimodal:load": "load" is not key=value`,
+		"bimodal:load=":             `"load=" is not key=value`,
+		"bimodal:laod=.5":           `workload "bimodal:laod=.5": unknown key "laod", did you mean "load"? Known are cpus, load, scale, threads, cycles, lenient`,
+		"bimodal:load=3":            `load: "3": allowed are numbers from 0.01 to 2`,
+		"bimodal:load=0":            `load: "0": allowed`,
+		"bimodal:load=NaN":          `load: "NaN": allowed`,
+		"bimodal:scale=1/0":         `scale: "1/0": allowed are numbers from 0.015625 to 64`,
+		"bimodal:cpus=0":            `cpus: "0": allowed are whole numbers from 1 to 128`,
+		"bimodal:cpus=x":            `cpus: "x": allowed are whole numbers from 1 to 128`,
+		"bimodal:cpus=4:cpus=5":     `workload "bimodal:cpus=4:cpus=5": cpus is given twice`,
+		"sched_bench:threads=10001": `threads: "10001": allowed are whole numbers from 1 to 10000`,
+		"sched_bench:cycles=-2":     `cycles: "-2": allowed`,
+		"a.json:lenient=perhaps":    `lenient: "perhaps": allowed are 0 and 1`,
+	} {
+		if _, _, err := Parse(spec); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %s", spec, err, want)
+		}
+	}
+}
+
+func TestBuildErrors(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		p    Params
+		want string
+	}{
+		{"dispersed", Params{}, `workload "dispersed": unknown; did you mean "dispersive"? Known are sched_bench, dispersive, bimodal, rocksdb, interactive, heavytail, phase, frame, and rt-app files`},
+		{"bimodal", Params{Threads: 3}, "workload bimodal: threads: not a parameter of this kind"},
+		{"sched_bench", Params{Threads: 3, Load: .5}, "threads and load: give one of them"},
+		{"bimodal", Params{Cycles: 3}, "cycles: only sched_bench"},
+		{"bimodal", Params{Lenient: true}, "lenient: only for rt-app files"},
+		{"bimodal", Params{CPUs: 1000}, "cpus 1000: allowed are 1 to 128"},
+		{"bimodal", Params{Scale: -1}, "scale -1: allowed"},
+		{"phase", Params{CPUs: 8, Load: .9, Threads: 4}, "threads 4: at load 0.9 on 8 CPUs at least 8 are needed"},
+		{"rtapp/testdata/pingpong.json", Params{Load: .5}, "a file takes cpus and lenient only"},
+		{"rtapp/testdata/affinity.json", Params{CPUs: 2}, "cpus 2: the file names CPU 5, so at least 6 are needed"},
+		{"rtapp/testdata/none.json", Params{}, "none.json"},
+		{"rtapp/testdata/old.json", Params{}, "old.json:3:11"},
+	} {
+		in, err := Build(c.name, c.p)
+		if err == nil || in != nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s %+v: %v, want %s", c.name, c.p, err, c.want)
+		}
+	}
+}
+
+func TestDefaults(t *testing.T) {
+	if got := strings.Join(Names(), " "); got != "sched_bench dispersive bimodal rocksdb interactive heavytail phase frame" {
+		t.Error(got)
+	}
+	for _, name := range Names() {
+		in, err := Build(name, Params{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if in.Name != name || in.CPUs < 1 || in.CPUs != in.Params.CPUs || in.Params.Load == 0 || in.Params.Scale != 1 ||
+			in.Interarrival <= 0 || in.MeanBurst < MinBurst || in.Workload == nil {
+			t.Errorf("%s: %+v", name, in)
+		}
+		if wantMicro := in.Open; wantMicro != (in.Profile == "uthread") || wantMicro != (in.Slice == 30*kernel.Microsecond) {
+			t.Errorf("%s: profile %s, slice %d, open %v", name, in.Profile, in.Slice, in.Open)
+		}
+		if doc := Doc(name); !strings.Contains(doc, "Parameters: cpus=") {
+			t.Errorf("%s: %q", name, doc)
+		}
+	}
+	in, _ := Build("sched_bench", Params{})
+	if in.CPUs != 6 || in.Params.Threads != 16 || in.Params.Cycles != 200 || in.Slack != 50*kernel.Microsecond ||
+		in.MeanBurst != 500*kernel.Microsecond || in.Interarrival != 93750 {
+		t.Errorf("sched_bench: %+v", in)
+	}
+	if Doc("nothing") != "" || !strings.Contains(Doc("a/b.json"), "rt-app") {
+		t.Error("docs of what is no kind")
+	}
+}
+
+func TestSample(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for _, name := range Names() {
+		k := find(name)
+		for range 300 {
+			p := Sample(name, r, false)
+			if (p.CPUs != 4 && p.CPUs != 6 && p.CPUs != 8) || p.Load < .5*k.sampled || p.Load > .95*k.sampled || p.Scale < .5 || p.Scale > min(2, k.maxScale) {
+				t.Fatalf("%s: %+v", name, p)
+			}
+			h := Sample(name, r, true)
+			if (h.CPUs != 2 && h.CPUs != 12 && h.CPUs != 16) || (h.Scale != .25 && h.Scale != min(4, k.maxScale)) {
+				t.Fatalf("%s held: %+v", name, h)
+			}
+			for _, p := range []Params{p, h} {
+				in, err := Build(name, p)
+				if err != nil {
+					t.Fatalf("%s %+v: %v", name, p, err)
+				}
+				if name != "frame" && name != "interactive" && name != "sched_bench" && in.Params.Load != p.Load {
+					t.Fatalf("%s: load %g, asked %g", name, in.Params.Load, p.Load)
+				}
+			}
+		}
+	}
+	if p := Sample("nothing", r, false); p != (Params{}) {
+		t.Errorf("unknown kind: %+v", p)
+	}
+}
+
+func TestRepairsAreNoted(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "w.json")
+	if err := os.WriteFile(path, []byte(`{"tasks": {"t": {"run": "10", "sleep": 5}}, "global": {"gnuplot": true}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Build(path, Params{}); err == nil || !strings.Contains(err.Error(), `w.json:1:25: "run"`) {
+		t.Error(err)
+	}
+	in, err := Build(path, Params{Lenient: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	notes := strings.Join(in.Notes, "\n")
+	if !strings.Contains(notes, `repaired 1:25: "run"`) || !strings.Contains(notes, "keys without effect here: gnuplot") {
+		t.Error(notes)
+	}
+}
