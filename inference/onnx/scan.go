@@ -1,0 +1,517 @@
+package onnx
+
+import (
+	"fmt"
+
+	"github.com/ghostgym/ghostgym/inference/graph"
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// scan is what the pre-scan finds: everything that onnx-go hides or would trust, and a slim copy of the model
+// that holds only what onnx-go reads well.
+type scan struct {
+	limits          Limits
+	ir              int64
+	producer        string
+	opsets          map[string]int64
+	meta            map[string]string
+	inputs, outputs []valueInfo
+	nodes           []nodeInfo
+	inits           []tensorInfo
+	functions       int
+	graphs          int
+	elements        int64
+	slim            []byte // a GraphProto
+}
+
+type valueInfo struct {
+	name    string
+	typ     int64
+	kind    protowire.Number // 1 is a tensor; others are sequences, maps, …
+	dims    []int
+	symbols []string
+	shaped  bool
+}
+
+type nodeInfo struct {
+	name, op, domain string
+	in, out          []string
+	tensors          map[string]tensorInfo // attributes that are tensors
+	defect           string
+}
+
+type tensorInfo struct {
+	name   string
+	typ    int64
+	dims   []int
+	count  int64
+	defect string // why the tensor cannot be decoded; "" when it can
+	slim   []byte
+}
+
+func newScan(l Limits) *scan {
+	return &scan{limits: l, opsets: map[string]int64{}, meta: map[string]string{}}
+}
+
+func (s *scan) model(b []byte) error {
+	err := each(b, "model", func(f field) error {
+		switch f.num {
+		case 1:
+			return f.int(&s.ir, "model.ir_version")
+		case 2:
+			return f.text(&s.producer, "model.producer_name")
+		case 7:
+			if s.graphs++; s.graphs > 1 {
+				return fmt.Errorf("onnx: model: the graph occurs twice")
+			}
+			if err := f.want(protowire.BytesType, "model.graph"); err != nil {
+				return err
+			}
+			return s.graph(f.body)
+		case 8:
+			return s.opset(f)
+		case 14:
+			return s.metadata(f)
+		case 25:
+			s.functions++
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if s.graphs == 0 {
+		return fmt.Errorf("onnx: the file holds no graph; is it an ONNX model?")
+	}
+	if s.functions > 0 {
+		return graph.Refuse("the model defines %d functions of its own; export with them inlined", s.functions)
+	}
+	return nil
+}
+
+func (s *scan) opset(f field) error {
+	var domain string
+	var version int64
+	if err := f.want(protowire.BytesType, "model.opset_import"); err != nil {
+		return err
+	}
+	err := each(f.body, "model.opset_import", func(f field) error {
+		switch f.num {
+		case 1:
+			return f.text(&domain, "model.opset_import.domain")
+		case 2:
+			return f.int(&version, "model.opset_import.version")
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if domain == "ai.onnx" {
+		domain = ""
+	}
+	if old, ok := s.opsets[domain]; ok && old != version {
+		return fmt.Errorf("onnx: opset_import: domain %q is imported as version %d and as %d", domain, old, version)
+	}
+	s.opsets[domain] = version
+	return nil
+}
+
+func (s *scan) metadata(f field) error {
+	var k, v string
+	if err := f.want(protowire.BytesType, "model.metadata_props"); err != nil {
+		return err
+	}
+	err := each(f.body, "model.metadata_props", func(f field) error {
+		switch f.num {
+		case 1:
+			return f.text(&k, "model.metadata_props.key")
+		case 2:
+			return f.text(&v, "model.metadata_props.value")
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if _, ok := s.meta[k]; ok {
+		return fmt.Errorf("onnx: metadata_props: key %q occurs twice", k)
+	}
+	s.meta[k] = v
+	return nil
+}
+
+func (s *scan) graph(b []byte) error {
+	seen := map[string]bool{}
+	return each(b, "graph", func(f field) error {
+		switch f.num {
+		case 1, 5, 11, 12, 15:
+			if err := f.want(protowire.BytesType, "graph"); err != nil {
+				return err
+			}
+		}
+		switch f.num {
+		case 1:
+			return s.node(f.body)
+		case 5:
+			t, err := s.tensor(f.body, fmt.Sprintf("graph.initializer[%d]", len(s.inits)))
+			if err != nil {
+				return err
+			}
+			if t.name == "" {
+				return fmt.Errorf("onnx: graph.initializer[%d] has no name", len(s.inits))
+			}
+			if seen[t.name] {
+				return fmt.Errorf("onnx: initializer %q occurs twice", t.name)
+			}
+			seen[t.name] = true
+			s.inits = append(s.inits, t)
+			if t.decodable() {
+				s.slim = message(s.slim, 5, t.slim)
+			}
+		case 11:
+			v, err := value(f.body, fmt.Sprintf("graph.input[%d]", len(s.inputs)))
+			if err != nil {
+				return err
+			}
+			s.inputs = append(s.inputs, v)
+			s.slim = message(s.slim, 11, message(nil, 1, []byte(v.name)))
+		case 12:
+			v, err := value(f.body, fmt.Sprintf("graph.output[%d]", len(s.outputs)))
+			if err != nil {
+				return err
+			}
+			s.outputs = append(s.outputs, v)
+			s.slim = message(s.slim, 12, message(nil, 1, []byte(v.name)))
+		case 15:
+			return graph.Refuse("the model holds a sparse initializer; export it dense")
+		}
+		return nil
+	})
+}
+
+func (s *scan) node(b []byte) error {
+	path := fmt.Sprintf("graph.node[%d]", len(s.nodes))
+	n := nodeInfo{tensors: map[string]tensorInfo{}}
+	var slim []byte
+	seen := map[string]bool{}
+	err := each(b, path, func(f field) error {
+		var text string
+		switch f.num {
+		case 1, 2:
+			if err := f.text(&text, path); err != nil {
+				return err
+			}
+			if f.num == 1 {
+				n.in = append(n.in, text)
+			} else {
+				n.out = append(n.out, text)
+			}
+			slim = append(slim, f.raw...)
+		case 3:
+			return f.text(&n.name, path+".name")
+		case 4:
+			slim = append(slim, f.raw...)
+			return f.text(&n.op, path+".op_type")
+		case 7:
+			return f.text(&n.domain, path+".domain")
+		case 5:
+			if err := f.want(protowire.BytesType, path); err != nil {
+				return err
+			}
+			a, err := s.attribute(f.body, path, &n)
+			if err != nil {
+				return err
+			}
+			if seen[a.name] {
+				return fmt.Errorf("onnx: %s: attribute %q occurs twice", path, a.name)
+			}
+			seen[a.name] = true
+			if a.slim != nil {
+				slim = message(slim, 5, a.slim)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if n.name == "" {
+		n.name = fmt.Sprintf("#%d", len(s.nodes))
+	}
+	if n.domain == "ai.onnx" {
+		n.domain = ""
+	}
+	if n.op == "" {
+		return fmt.Errorf("onnx: %s (%s) has no operator", path, n.name)
+	}
+	if len(n.out) == 0 {
+		return fmt.Errorf("onnx: %s (%s) has no output", path, n.name)
+	}
+	s.nodes = append(s.nodes, n)
+	s.slim = message(s.slim, 1, slim)
+	return nil
+}
+
+// Attribute types of AttributeProto that onnx-go reads; each has its value in the field given.
+var attributeFields = map[int64]protowire.Number{1: 2, 2: 3, 3: 4, 4: 5, 6: 7, 7: 8, 8: 9}
+
+var attributeKinds = map[int64]string{
+	0: "no type", 5: "a subgraph", 9: "a list of tensors", 10: "a list of subgraphs", 11: "a sparse tensor",
+	12: "a list of sparse tensors", 13: "a type", 14: "a list of types",
+}
+
+type attributeInfo struct {
+	name string
+	slim []byte // nil where onnx-go cannot read it
+}
+
+func (s *scan) attribute(b []byte, path string, n *nodeInfo) (attributeInfo, error) {
+	var a attributeInfo
+	var typ int64
+	var ref string
+	err := each(b, path+".attribute", func(f field) error {
+		switch f.num {
+		case 1:
+			return f.text(&a.name, path+".attribute.name")
+		case 20:
+			return f.int(&typ, path+".attribute.type")
+		case 21:
+			return f.text(&ref, path+".attribute.ref_attr_name")
+		}
+		return nil
+	})
+	if err != nil {
+		return a, err
+	}
+	want, ok := attributeFields[typ]
+	if !ok || ref != "" {
+		what := attributeKinds[typ]
+		if what == "" || ref != "" {
+			what = "a kind that is not supported"
+		}
+		n.defect = fmt.Sprintf("attribute %q is %s", a.name, what)
+		return a, nil
+	}
+	path += fmt.Sprintf(".attribute %q", a.name)
+	slim := message(nil, 1, []byte(a.name))
+	slim = protowire.AppendVarint(protowire.AppendTag(slim, 20, protowire.VarintType), uint64(typ))
+	found := 0
+	err = each(b, path, func(f field) error {
+		if f.num != want {
+			return nil
+		}
+		found++
+		if typ != 4 {
+			slim = append(slim, f.raw...)
+			return nil
+		}
+		if err := f.want(protowire.BytesType, path); err != nil {
+			return err
+		}
+		if found > 1 {
+			return fmt.Errorf("onnx: %s: the tensor occurs twice", path)
+		}
+		t, err := s.tensor(f.body, path)
+		if err != nil {
+			return err
+		}
+		n.tensors[a.name] = t
+		if t.defect != "" {
+			n.defect = fmt.Sprintf("attribute %q %s", a.name, t.defect)
+		}
+		slim = message(slim, 5, t.slim)
+		if !t.decodable() {
+			slim = nil
+		}
+		return nil
+	})
+	if err != nil {
+		return a, err
+	}
+	if typ == 4 && found == 0 {
+		return a, fmt.Errorf("onnx: %s holds no tensor", path)
+	}
+	a.slim = slim
+	return a, nil
+}
+
+// decodable says whether onnx-go can read the tensor: it cannot read one without elements.
+func (t *tensorInfo) decodable() bool { return t.defect == "" && t.count > 0 }
+
+// tensor checks a TensorProto: known dimensions, exactly one data field, and as much data as dimensions ask for.
+func (s *scan) tensor(b []byte, path string) (tensorInfo, error) {
+	var t tensorInfo
+	var dims []int64
+	var location, raw, stored int64
+	var external int
+	var fields []protowire.Number
+	err := each(b, path, func(f field) error {
+		keep := true
+		var err error
+		switch f.num {
+		case 1:
+			err = f.ints(&dims, path+".dims")
+		case 2:
+			err = f.int(&t.typ, path+".data_type")
+		case 8:
+			err = f.text(&t.name, path+".name")
+		case 4, 5, 6, 7, 9, 10, 11:
+			if len(fields) == 0 || fields[len(fields)-1] != f.num {
+				fields = append(fields, f.num)
+			} else if f.num == 9 {
+				err = fmt.Errorf("onnx: %s: raw_data occurs twice", path)
+			}
+			var n int64
+			switch {
+			case err != nil:
+			case f.num == 9:
+				err = f.want(protowire.BytesType, path+".raw_data")
+				raw = int64(len(f.body))
+			case f.num == 4:
+				n, err = f.count(4, path+".float_data")
+			case f.num == 7:
+				n, err = f.count(0, path+".int64_data")
+			}
+			stored += n
+		case 3:
+			t.defect, keep = "is stored in segments", false
+		case 13:
+			external, keep = external+1, false
+		case 14:
+			keep, err = false, f.int(&location, path+".data_location")
+		default:
+			keep = false
+		}
+		if keep {
+			t.slim = append(t.slim, f.raw...)
+		}
+		return err
+	})
+	if err != nil {
+		return t, err
+	}
+	label := path
+	if t.name != "" {
+		label = fmt.Sprintf("%s (%q)", path, t.name)
+	}
+	if external > 0 || location != 0 {
+		return t, graph.Refuse("%s keeps its data in another file; export with external_data=False", label)
+	}
+	if len(dims) > graph.MaxRank {
+		return t, graph.Refuse("%s has %d dimensions; at most %d are supported", label, len(dims), graph.MaxRank)
+	}
+	for _, d := range dims {
+		if d < 0 || d > s.limits.MaxElements {
+			return t, fmt.Errorf("onnx: %s: dimensions %v are negative or above the limit of %d elements", label, dims, s.limits.MaxElements)
+		}
+		t.dims = append(t.dims, int(d))
+	}
+	size, ok := graph.Size(t.dims, s.limits.MaxElements)
+	if s.elements += size; !ok || s.elements > s.limits.MaxElements {
+		return t, graph.Refuse("%s: dimensions %v bring the constants above the limit of %d elements", label, dims, s.limits.MaxElements)
+	}
+	t.count = size
+	if len(fields) > 1 {
+		return t, fmt.Errorf("onnx: %s has data in more than one field (%v)", label, fields)
+	}
+	width := map[graph.Type]int64{graph.Float32: 4, graph.Int64: 8}[graph.Type(t.typ)]
+	if t.typ <= 0 || t.typ > 64 {
+		return t, fmt.Errorf("onnx: %s has element type %d, which is none of ONNX's", label, t.typ)
+	}
+	if width == 0 {
+		t.defect = fmt.Sprintf("has element type %s; only float32 and int64 are supported", graph.Type(t.typ))
+		return t, nil
+	}
+	have := stored * width
+	if len(fields) == 1 && fields[0] == 9 {
+		have = raw
+	} else if len(fields) == 1 && fields[0] != map[graph.Type]protowire.Number{graph.Float32: 4, graph.Int64: 7}[graph.Type(t.typ)] {
+		return t, fmt.Errorf("onnx: %s: data field %d does not fit element type %s", label, fields[0], graph.Type(t.typ))
+	}
+	if have != size*width {
+		return t, fmt.Errorf("onnx: %s: dimensions %v need %d bytes of data, the file has %d", label, dims, size*width, have)
+	}
+	return t, nil
+}
+
+// value reads a ValueInfoProto.
+func value(b []byte, path string) (valueInfo, error) {
+	var v valueInfo
+	types := 0
+	err := each(b, path, func(f field) error {
+		switch f.num {
+		case 1:
+			return f.text(&v.name, path+".name")
+		case 2:
+			if types++; types > 1 {
+				return fmt.Errorf("onnx: %s: the type occurs twice", path)
+			}
+			if err := f.want(protowire.BytesType, path+".type"); err != nil {
+				return err
+			}
+			return v.typeOf(f.body, path)
+		}
+		return nil
+	})
+	if err == nil && v.name == "" {
+		err = fmt.Errorf("onnx: %s has no name", path)
+	}
+	return v, err
+}
+
+func (v *valueInfo) typeOf(b []byte, path string) error {
+	return each(b, path+".type", func(f field) error {
+		if f.num == 6 { // denotation
+			return nil
+		}
+		v.kind = f.num
+		if f.num != 1 {
+			return nil
+		}
+		if err := f.want(protowire.BytesType, path+".tensor_type"); err != nil {
+			return err
+		}
+		return each(f.body, path+".tensor_type", func(f field) error {
+			switch f.num {
+			case 1:
+				return f.int(&v.typ, path+".elem_type")
+			case 2:
+				if err := f.want(protowire.BytesType, path+".shape"); err != nil {
+					return err
+				}
+				v.shaped = true
+				return each(f.body, path+".shape", func(f field) error { return v.dim(f, path) })
+			}
+			return nil
+		})
+	})
+}
+
+func (v *valueInfo) dim(f field, path string) error {
+	if f.num != 1 {
+		return nil
+	}
+	if err := f.want(protowire.BytesType, path+".shape.dim"); err != nil {
+		return err
+	}
+	size, symbol := int64(graph.Batch), ""
+	err := each(f.body, path+".shape.dim", func(f field) error {
+		switch f.num {
+		case 1:
+			err := f.int(&size, path+".dim_value")
+			if err == nil && (size < 0 || size > 1<<40) {
+				err = fmt.Errorf("onnx: %s (%q): dimension %d has size %d", path, v.name, len(v.dims), size)
+			}
+			return err
+		case 2:
+			return f.text(&symbol, path+".dim_param")
+		}
+		return nil
+	})
+	if size != graph.Batch {
+		symbol = ""
+	}
+	v.dims, v.symbols = append(v.dims, int(size)), append(v.symbols, symbol)
+	return err
+}
