@@ -1,0 +1,181 @@
+package env
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/vmihailenco/msgpack/v5"
+
+	"github.com/ghostgym/ghostgym/agent"
+	"github.com/ghostgym/ghostgym/agent/feature"
+	"github.com/ghostgym/ghostgym/agent/kernel"
+	"github.com/ghostgym/ghostgym/agent/sched"
+	"github.com/ghostgym/ghostgym/env/workload"
+)
+
+// ErrConfig is matched by errors about what was asked for.
+var ErrConfig = errors.New("configuration")
+
+type configError struct{ err error }
+
+func (e *configError) Error() string   { return e.err.Error() }
+func (e *configError) Unwrap() []error { return []error{ErrConfig, e.err} }
+
+func badConfig(format string, args ...any) error { return &configError{fmt.Errorf(format, args...)} }
+
+// decode reads a request strictly: an unknown key is an error, since a misspelt option would silently do nothing.
+func decode(req []byte, dst any) error {
+	d := msgpack.NewDecoder(bytes.NewReader(req))
+	d.DisallowUnknownFields(true)
+	if err := d.Decode(dst); err != nil {
+		return badConfig("request: %s", strings.TrimPrefix(err.Error(), "msgpack: "))
+	}
+	return nil
+}
+
+// Autoreset is what a vector does when an episode ends.
+type Autoreset uint8
+
+// Modes, as Gymnasium names them.
+const (
+	NextStep Autoreset = iota // the next step ignores the action and returns the reset observation
+	SameStep                  // reset at once; the last observation is kept apart
+	Disabled                  // the caller resets
+)
+
+var autoresets = []string{"next_step", "same_step", "disabled"}
+
+// Options say what an episode is like, besides its instance. Durations are in microseconds.
+type Options struct {
+	Schema         string  `msgpack:"schema"` // "priority" or "placement"
+	Profile        string  `msgpack:"profile"`
+	Preempt        bool    `msgpack:"wakeup_preemption"`
+	Events         string  `msgpack:"events"`
+	Timing         string  `msgpack:"timing"`
+	Reward         string  `msgpack:"reward"`
+	HorizonBursts  float64 `msgpack:"horizon_bursts"`
+	MaxSteps       int64   `msgpack:"max_episode_steps"`
+	InvalidAction  string  `msgpack:"invalid_action"` // "back" or "raise"
+	AgeBoundMicros float64 `msgpack:"age_bound_us"`
+	InferMicros    float64 `msgpack:"inference_us"` // negative: the profile's
+	SliceMicros    float64 `msgpack:"slice_us"`
+	Warmup         float64 `msgpack:"warmup"`
+
+	schema *feature.Schema
+	setup  Setup
+}
+
+// Config describes a vector.
+type Config struct {
+	Options   `msgpack:",inline"`
+	NumEnvs   int      `msgpack:"num_envs"`
+	Workloads []string `msgpack:"workloads"` // sub-environment i uses number i modulo their count
+	Autoreset string   `msgpack:"autoreset"`
+	Workers   int      `msgpack:"workers"`
+}
+
+// maxEnvs bounds what a slip of the pen can ask for.
+const maxEnvs = 1 << 16
+
+func micros(name string, v float64) (kernel.Time, error) {
+	if math.IsNaN(v) || v < 0 || v > 1e12 {
+		return 0, badConfig("%s: %v is no span in microseconds", name, v)
+	}
+	return kernel.Time(math.Round(v * 1e3)), nil
+}
+
+// resolve checks the options and fills in the setup that they stand for.
+func (o *Options) resolve() error {
+	var err error
+	if o.schema, err = schemaByName(o.Schema); err != nil {
+		return err
+	}
+	s := Setup{Profile: o.Profile, Bursts: o.HorizonBursts, Preempt: o.Preempt, Reward: o.Reward, Warmup: o.Warmup}
+	if s.Order = o.schema.Order(); s.Preempt && s.Order != sched.ByKey {
+		return badConfig("wakeup_preemption: it needs keys, and %s names slots", o.Schema)
+	}
+	if o.Events == "" {
+		o.Events = "default"
+	}
+	if s.Events, err = sched.ParseEvents(o.Events); err != nil {
+		return badConfig("%w", err)
+	}
+	if o.Timing == "" {
+		o.Timing = "sync"
+	}
+	if s.Timing, err = agent.ParseTiming(o.Timing); err != nil {
+		return badConfig("%w", err)
+	}
+	if o.InvalidAction != "" && o.InvalidAction != "back" && o.InvalidAction != "raise" {
+		return badConfig("invalid_action: %q is none of back, raise", o.InvalidAction)
+	}
+	if o.MaxSteps < 0 {
+		return badConfig("max_episode_steps: %d is negative", o.MaxSteps)
+	}
+	if s.AgeBound, err = micros("age_bound_us", o.AgeBoundMicros); err != nil {
+		return err
+	}
+	if s.Slice, err = micros("slice_us", o.SliceMicros); err != nil {
+		return err
+	}
+	if s.Inference = -1; o.InferMicros >= 0 {
+		if s.Inference, err = micros("inference_us", o.InferMicros); err != nil {
+			return err
+		}
+	}
+	o.setup = s
+	return nil
+}
+
+func schemaByName(name string) (*feature.Schema, error) {
+	for _, s := range feature.Schemas() {
+		if s.Kind == name {
+			return s, nil
+		}
+	}
+	return nil, badConfig("schema: %q is none of %s, %s", name, feature.Priority.Kind, feature.Placement.Kind)
+}
+
+func (c *Config) check() (Autoreset, error) {
+	if c.NumEnvs < 1 || c.NumEnvs > maxEnvs {
+		return 0, badConfig("num_envs: %d is not between 1 and %d", c.NumEnvs, maxEnvs)
+	}
+	if len(c.Workloads) == 0 {
+		return 0, badConfig("workloads: none given; there are %s, and rt-app files", strings.Join(workload.Names(), ", "))
+	}
+	if c.Workers < 0 || c.Workers > 256 {
+		return 0, badConfig("workers: %d is not between 1 and 256", c.Workers)
+	}
+	if c.Autoreset == "" {
+		return NextStep, nil
+	}
+	for i, n := range autoresets {
+		if n == c.Autoreset {
+			return Autoreset(i), nil
+		}
+	}
+	return 0, badConfig("autoreset: %q is none of %s", c.Autoreset, strings.Join(autoresets, ", "))
+}
+
+// InstanceSpec names an instance: a workload with its parameters, and the seed and episode of its random streams.
+type InstanceSpec struct {
+	Workload string `msgpack:"workload" json:"workload"`
+	Seed     uint64 `msgpack:"seed" json:"seed"`
+	Episode  uint64 `msgpack:"episode" json:"episode"`
+}
+
+// BuildInstance makes what a workload spec names.
+func BuildInstance(spec string) (*workload.Instance, error) {
+	name, p, err := workload.Parse(spec)
+	if err != nil {
+		return nil, &configError{err}
+	}
+	in, err := workload.Build(name, p)
+	if err != nil {
+		return nil, &configError{err}
+	}
+	return in, nil
+}

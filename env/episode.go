@@ -1,0 +1,133 @@
+package env
+
+import (
+	"errors"
+
+	"github.com/ghostgym/ghostgym/agent/feature"
+	"github.com/ghostgym/ghostgym/agent/sched"
+)
+
+// Episode is a machine stepped decision by decision: an explicit state machine suspended between the agent's two half-turns.
+//
+// Each step answers one decision. Time stands still until the batch is answered; then the placements apply in order, the agent acts,
+// and the machine goes on to its next decision.
+type Episode struct {
+	Machine
+	schema *feature.Schema
+
+	at      int // in the batch
+	answers []sched.Placement
+	illegal int64
+	steps   int64
+	limit   int64 // 0: none
+	over    bool
+	last    step
+}
+
+// step is what a step, or a reset, leaves behind.
+type step struct {
+	reward     float64
+	dt         int64
+	terminated bool
+	truncated  bool
+}
+
+// ErrOver is returned by a step after the end of an episode.
+var ErrOver = errors.New("env: the episode is over: reset first")
+
+// Reset starts an episode and goes on to its first decision. limit, if positive, truncates it after so many steps.
+func (e *Episode) Reset(s Setup, schema *feature.Schema, limit int64) error {
+	e.over = true
+	s.Order, s.Policy = schema.Order(), nil
+	if err := e.Machine.Reset(s); err != nil {
+		return err
+	}
+	e.schema, e.limit = schema, limit
+	e.at, e.illegal, e.steps, e.over, e.last = 0, 0, 0, false, step{}
+	return e.advance()
+}
+
+// advance goes on to the next batch.
+func (e *Episode) advance() error {
+	before := e.Agent.Now()
+	more, r, err := e.Observe()
+	if err != nil {
+		e.over = true
+		return err
+	}
+	e.at = 0
+	e.last.reward += r
+	e.last.dt = int64(e.Agent.Now() - before)
+	if !more {
+		e.over = true
+		e.last.terminated = e.Agent.Now() < e.horizon
+		e.last.truncated = !e.last.terminated
+		return e.Finish()
+	}
+	for len(e.answers) < len(e.Agent.Batch()) {
+		e.answers = append(e.answers, sched.Placement{})
+	}
+	return nil
+}
+
+// observation writes the open decision's row and, for slot schemas, its mask. After the end of an episode there is no decision: every
+// value is zero, presence bits included, and only the back is legal.
+func (e *Episode) observation(row []float32, mask []uint8) {
+	if e.over {
+		clear(row)
+		if len(mask) > 0 {
+			clear(mask)
+			mask[len(mask)-1] = 1
+		}
+		return
+	}
+	d := &e.Agent.Batch()[e.at]
+	e.schema.Encode(e.Agent.View(), d, row)
+	if len(mask) > 0 {
+		e.schema.Mask(e.Agent.View(), d, mask)
+	}
+}
+
+// decodeSlot reads an action of Discrete(9); mask is the one that came with the observation. An illegal one means the back.
+func (e *Episode) decodeSlot(action int64, mask []uint8) (p sched.Placement, legal bool) {
+	if action != int64(int32(action)) {
+		action = -1
+	}
+	slot, legal := feature.DecodeSlot(int(action), mask)
+	return sched.Placement{Slot: slot}, legal
+}
+
+// decodeKey reads a key. One out of bounds is clipped, and what is not a number goes behind all: neither is legal.
+func (e *Episode) decodeKey(action float32) (p sched.Placement, legal bool) {
+	key, clipped := e.schema.DecodeKey(action)
+	return sched.Placement{Key: key, Slot: sched.Back}, !clipped
+}
+
+// answer takes a step: it gives the open decision its placement.
+func (e *Episode) answer(p sched.Placement, legal bool) error {
+	if e.over {
+		return ErrOver
+	}
+	if !legal {
+		e.illegal++
+	}
+	e.last = step{}
+	e.answers[e.at] = p
+	e.at++
+	e.steps++
+	var err error
+	if n := len(e.Agent.Batch()); e.at == n {
+		if err = e.Agent.Place(e.answers[:n]); err == nil {
+			err = e.advance()
+		}
+	}
+	if err != nil {
+		e.over = true
+		return err
+	}
+	if e.limit > 0 && e.steps >= e.limit && !e.over {
+		e.over, e.last.truncated = true, true
+		return e.Finish()
+	}
+	return nil
+}

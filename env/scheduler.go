@@ -1,0 +1,99 @@
+package env
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/ghostgym/ghostgym/agent/kernel/sim"
+	"github.com/ghostgym/ghostgym/agent/policy"
+	"github.com/ghostgym/ghostgym/agent/sched"
+	"github.com/ghostgym/ghostgym/models"
+)
+
+// OracleName is the scheduler that knows the future. It is no policy: only a simulator has it.
+const OracleName = "oracle"
+
+// Scheduler is what a name policy[+wp][@profile] stands for, with the model that answers for "learned".
+type Scheduler struct {
+	text     string
+	spec     policy.Spec
+	entry    policy.Entry
+	order    sched.Order
+	model    *models.Model
+	fallback string
+}
+
+// ParseScheduler resolves a name. model answers for "learned" and may be nil otherwise; fallback is the heuristic that answers
+// where it cannot.
+func ParseScheduler(text string, model *models.Model, fallback string) (*Scheduler, error) {
+	s := &Scheduler{text: text, model: model, fallback: fallback}
+	head := text
+	if rest, ok := strings.CutPrefix(text, OracleName); ok && (rest == "" || rest[0] == '+' || rest[0] == '@') {
+		head = "las" + rest // the grammar of what follows the name is the same
+		s.entry = policy.Entry{Name: OracleName, Orders: policy.Key}
+	}
+	spec, err := policy.ParseSpec(head, sim.Profiles()...)
+	if err != nil {
+		return nil, &configError{err}
+	}
+	s.spec = spec
+	if s.entry.Name == "" {
+		if s.entry, err = policy.Find(spec.Policy); err != nil {
+			return nil, &configError{err}
+		}
+	}
+	if s.entry.NeedsModel {
+		if model == nil {
+			return nil, badConfig("scheduler %q: it needs a model", text)
+		}
+		if model.Schema() == nil {
+			return nil, badConfig("scheduler %q: the model %s has no schema of ours: stamp it first", text, model.Name())
+		}
+		s.order = model.Schema().Order()
+		if spec.Preempt && s.order != sched.ByKey {
+			return nil, badConfig("scheduler %q: wakeup preemption (+wp) needs keys, and this model names slots", text)
+		}
+		_, err := model.NewPolicy(fallback) // what it would refuse, it refuses now
+		if err != nil {
+			return nil, &configError{err}
+		}
+		return s, nil
+	}
+	if s.order, err = s.entry.Orders.Choose(spec.Preempt); err != nil {
+		return nil, badConfig("scheduler %q: %w", text, err)
+	}
+	return s, nil
+}
+
+// String is the name as it was given.
+func (s *Scheduler) String() string { return s.text }
+
+// Learned reports whether a model answers.
+func (s *Scheduler) Learned() bool { return s.entry.NeedsModel }
+
+// Policy is a new instance of what answers, for one machine.
+func (s *Scheduler) Policy(m *Machine) (policy.Policy, error) {
+	switch {
+	case s.entry.Name == OracleName:
+		return &Oracle{Sim: &m.Sim}, nil
+	case s.Learned():
+		return s.model.NewPolicy(s.fallback)
+	}
+	return s.entry.New(policy.Config{})
+}
+
+// Setup fills in what a scheduler determines of a machine's setup, p being an instance of its policy.
+func (s *Scheduler) Setup(setup *Setup, p policy.Policy) error {
+	if p == nil {
+		return errors.New("env: a policy is needed")
+	}
+	setup.Order, setup.Preempt, setup.ToBlock, setup.Policy = s.order, s.spec.Preempt, s.entry.RunToBlock, p
+	if s.spec.Profile != "" {
+		if setup.Profile != "" && setup.Profile != s.spec.Profile {
+			return fmt.Errorf("scheduler %q: profile %q is asked for besides", s.text, setup.Profile)
+		}
+		setup.Profile = s.spec.Profile
+	}
+	return nil
+}
