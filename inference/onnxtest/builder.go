@@ -15,6 +15,7 @@ type Builder struct {
 	opset, ir              int64
 	nodes, inits, ins, out [][]byte
 	meta                   map[string]string
+	rawGraph, rawModel     []byte
 }
 
 // New starts a model of the given version of ONNX's operator set.
@@ -40,7 +41,7 @@ func bytesField(b []byte, field protowire.Number, v []byte) []byte {
 
 func text(b []byte, field protowire.Number, v string) []byte { return bytesField(b, field, []byte(v)) }
 
-// IO declares an input or output; each dim is an int, or a string for a symbolic one ("" leaves it unset).
+// io declares an input or output; each dim is an int, or a string for a symbolic one ("" leaves it unset).
 func io(name string, typ int64, dims []any) []byte {
 	var shape []byte
 	for _, d := range dims {
@@ -76,6 +77,12 @@ func (b *Builder) Output(name string, dims ...any) *Builder { return b.OutputOf(
 // OutputOf declares an output of another element type (ONNX's code).
 func (b *Builder) OutputOf(typ int64, name string, dims ...any) *Builder {
 	b.out = append(b.out, io(name, typ, dims))
+	return b
+}
+
+// OutputUnshaped declares an output without dimensions.
+func (b *Builder) OutputUnshaped(typ int64, name string) *Builder {
+	b.out = append(b.out, bytesField(text(nil, 1, name), 2, bytesField(nil, 1, varint(nil, 1, typ))))
 	return b
 }
 
@@ -182,6 +189,24 @@ func (b *Builder) Meta(key, value string) *Builder {
 	return b
 }
 
+// RawGraph appends a length-delimited field to the graph, as it is: a way to write what no exporter would.
+func (b *Builder) RawGraph(field int32, body []byte) *Builder {
+	b.rawGraph = bytesField(b.rawGraph, protowire.Number(field), body)
+	return b
+}
+
+// RawModel appends a length-delimited field to the model, as it is.
+func (b *Builder) RawModel(field int32, body []byte) *Builder {
+	b.rawModel = bytesField(b.rawModel, protowire.Number(field), body)
+	return b
+}
+
+// IR sets the version of the file format, 8 unless set.
+func (b *Builder) IR(version int64) *Builder {
+	b.ir = version
+	return b
+}
+
 // Bytes encodes the model.
 func (b *Builder) Bytes() []byte {
 	var g []byte
@@ -198,6 +223,7 @@ func (b *Builder) Bytes() []byte {
 	for _, v := range b.out {
 		g = bytesField(g, 12, v)
 	}
+	g = append(g, b.rawGraph...)
 	m := varint(nil, 1, b.ir)
 	m = text(m, 2, "onnxtest")
 	m = bytesField(m, 7, g)
@@ -210,5 +236,5 @@ func (b *Builder) Bytes() []byte {
 	for _, k := range keys {
 		m = bytesField(m, 14, text(text(nil, 1, k), 2, b.meta[k]))
 	}
-	return m
+	return append(m, b.rawModel...)
 }
