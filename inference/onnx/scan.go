@@ -402,8 +402,11 @@ func (s *scan) tensor(b []byte, path string) (tensorInfo, error) {
 		return t, graph.Refuse("%s has %d dimensions; at most %d are supported", label, len(dims), graph.MaxRank)
 	}
 	for _, d := range dims {
-		if d < 0 || d > s.limits.MaxElements {
-			return t, fmt.Errorf("onnx: %s: dimensions %v are negative or above the limit of %d elements", label, dims, s.limits.MaxElements)
+		if d < 0 {
+			return t, fmt.Errorf("onnx: %s: dimensions %v are negative", label, dims)
+		}
+		if d > s.limits.MaxElements {
+			return t, graph.Refuse("%s: dimensions %v are above the limit of %d elements", label, dims, s.limits.MaxElements)
 		}
 		t.dims = append(t.dims, int(d))
 	}
