@@ -39,5 +39,8 @@ func buildFile(path string, p Params) (*Instance, error) {
 		in.Notes = append(in.Notes, "repaired "+r.String())
 	}
 	in.Notes = append(in.Notes, w.Notes...)
+	if err := in.measure(); err != nil {
+		return nil, err
+	}
 	return in, nil
 }
