@@ -91,6 +91,11 @@ func (m *Sim) execute(slot int32) bool {
 			op := t.spec.Program.Next(m, t.id)
 			t = &m.tasks[slot] // Next may have spawned
 			t.op = op
+			if t.state != onCPU { // Next took the CPU away, by a change of affinity
+				t.begun = false
+				m.load(t)
+				return false
+			}
 		}
 		t.begun = true
 		switch t.op.Kind {
