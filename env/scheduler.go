@@ -47,8 +47,8 @@ func ParseScheduler(text string, model *models.Model, fallback string) (*Schedul
 		if model == nil {
 			return nil, badConfig("scheduler %q: it needs a model", text)
 		}
-		if model.Schema() == nil {
-			return nil, badConfig("scheduler %q: the model %s has no schema of ours: stamp it first", text, model.Name())
+		if err := model.Check(); err != nil {
+			return nil, badConfig("scheduler %q: %w", text, err)
 		}
 		s.order = model.Schema().Order()
 		if spec.Preempt && s.order != sched.ByKey {
