@@ -39,7 +39,7 @@ func buildFile(path string, p Params) (*Instance, error) {
 		in.Notes = append(in.Notes, "repaired "+r.String())
 	}
 	in.Notes = append(in.Notes, w.Notes...)
-	if err := in.measure(); err != nil {
+	if _, err := in.measure(); err != nil {
 		return nil, err
 	}
 	return in, nil

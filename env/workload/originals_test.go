@@ -31,7 +31,7 @@ func TestOriginalsRun(t *testing.T) {
 		horizon := min(in.Duration, 3*kernel.Second)
 		m := machine(t, in, in.CPUs, horizon)
 		var d fifo.Driver
-		messages, err := d.Run(m, horizon, noLimit)
+		messages, err := d.Run(m, horizon)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -2,6 +2,8 @@ package workload
 
 import (
 	"math"
+	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 
@@ -32,8 +34,6 @@ func (b *bursts) see(m *kernel.Message) {
 	}
 }
 
-const noLimit = math.MaxInt
-
 func machine(t *testing.T, in *Instance, cpus int, horizon kernel.Time) *sim.Sim {
 	t.Helper()
 	m, err := fifo.Machine(in.Workload, cpus, horizon, in.Slack, 7)
@@ -48,7 +48,7 @@ func watch(t *testing.T, in *Instance, cpus int, horizon kernel.Time, d fifo.Dri
 	t.Helper()
 	b := &bursts{order: map[kernel.TaskID]int{}}
 	d.See = b.see
-	if _, err := d.Run(machine(t, in, cpus, horizon), horizon, noLimit); err != nil {
+	if _, err := d.Run(machine(t, in, cpus, horizon), horizon); err != nil {
 		t.Fatal(err)
 	}
 	return b
@@ -149,6 +149,162 @@ func TestCycles(t *testing.T) {
 	for i, lengths := range b.lengths {
 		if len(lengths) != 20 {
 			t.Errorf("thread %d: %d bursts", i, len(lengths))
+		}
+	}
+}
+
+// One instance serves many episodes: started again with the same seed, it does the same again, however the first one ended.
+func TestInstancesAreReused(t *testing.T) {
+	for _, name := range Names() {
+		in, err := Build(name, Params{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		horizon := 2000 * in.Interarrival
+		first := watch(t, in, in.CPUs, horizon, fifo.Driver{})
+		watch(t, in, in.CPUs, horizon/7, fifo.Driver{LIFO: true})
+		again := watch(t, in, in.CPUs, horizon, fifo.Driver{})
+		if len(first.lengths) != len(again.lengths) {
+			t.Fatalf("%s: %d tasks, then %d", name, len(first.lengths), len(again.lengths))
+		}
+		for i := range first.lengths {
+			if !slices.Equal(first.lengths[i], again.lengths[i]) {
+				t.Fatalf("%s: task %d differs", name, i)
+			}
+		}
+	}
+}
+
+// Other seeds and other episodes are other workloads.
+func TestSeedsDiffer(t *testing.T) {
+	profile, err := sim.LoadProfile("ideal")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range Names() {
+		in, err := Build(name, Params{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var times [][]kernel.Time
+		for _, c := range []sim.Config{{Seed: 1}, {Seed: 2}, {Seed: 1, Episode: 1}} {
+			c.Profile, c.CPUs, c.Horizon, c.Slack, c.Workload = profile, in.CPUs, 1000*in.Interarrival, in.Slack, in.Workload
+			m, err := sim.New(c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var at []kernel.Time
+			d := fifo.Driver{See: func(msg *kernel.Message) { at = append(at, msg.Time) }}
+			if _, err := d.Run(m, c.Horizon); err != nil {
+				t.Fatal(err)
+			}
+			times = append(times, at)
+		}
+		if slices.Equal(times[0], times[1]) || slices.Equal(times[0], times[2]) || slices.Equal(times[1], times[2]) {
+			t.Errorf("%s: two seeds or episodes give the same run", name)
+		}
+	}
+}
+
+// A second episode on the same machine does not allocate: everything is there from the first.
+func TestNoAllocations(t *testing.T) {
+	profile, err := sim.LoadProfile("ideal")
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := []string{"rtapp/testdata/pipeline.json", "rtapp/testdata/fork.json", "rtapp/testdata/display.json"}
+	for _, name := range append(Names(), files...) {
+		in, err := Build(name, Params{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := sim.Config{
+			Profile: profile, CPUs: in.CPUs, Horizon: 2000 * in.Interarrival, Slack: in.Slack, Seed: 3, Workload: in.Workload,
+		}
+		m, err := sim.New(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var d fifo.Driver
+		messages := 0
+		episode := func() {
+			if err := m.Reset(c); err != nil {
+				t.Fatal(err)
+			}
+			if messages, err = d.Run(m, c.Horizon); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if n := testing.AllocsPerRun(1, episode); n != 0 {
+			t.Errorf("%s: %.0f allocations in an episode of %d messages", name, n, messages)
+		}
+		if messages < 100 {
+			t.Errorf("%s: %d messages", name, messages)
+		}
+	}
+}
+
+// The stages of a game run in their order, each once per frame, and a game keeps to its period if nobody is in its way.
+func TestFrames(t *testing.T) {
+	in, err := Build("frame", Params{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	type end struct {
+		at    kernel.Time
+		stage string
+	}
+	ends := map[uint32][]end{} // by slot
+	horizon := 100 * kernel.Time(framePeriod)
+	m := machine(t, in, 100, horizon)
+	ran := map[kernel.TaskID]kernel.Time{}
+	d := fifo.Driver{See: func(msg *kernel.Message) {
+		if msg.Type == kernel.TaskBlocked && msg.Runtime > ran[msg.Task] {
+			ran[msg.Task] = msg.Runtime
+			ends[msg.Task.Slot()] = append(ends[msg.Task.Slot()], end{msg.Time, m.TaskName(msg.Task)})
+		}
+	}}
+	if _, err := d.Run(m, horizon); err != nil {
+		t.Fatal(err)
+	}
+	games := int(math.Round(in.Params.Load * float64(in.CPUs) * framePeriod / 7.5e6))
+	if games != 4 {
+		t.Fatalf("%d games", games)
+	}
+	for g := range uint32(games) {
+		var of [4][]end
+		for s := range of {
+			of[s] = ends[4*g+uint32(s)]
+			if n := len(of[s]); n < 98 || n > 100 || of[s][0].stage != stages[s].name {
+				t.Fatalf("game %d: %d frames of %s", g, n, of[s][0].stage)
+			}
+		}
+		for i := range 98 {
+			if !(of[0][i].at < of[1][i].at && of[0][i].at < of[2][i].at && of[1][i].at < of[3][i].at) {
+				t.Errorf("game %d, frame %d: %v %v %v %v", g, i, of[0][i], of[1][i], of[2][i], of[3][i])
+			}
+		}
+	}
+}
+
+// To measure a file is bounded work, whatever its tasks do.
+func TestMeasureIsBounded(t *testing.T) {
+	for _, events := range []string{`"run": 0`, `"yield"`, `"run": 1, "sleep": 1`, `"cpus": [127], "run": 0`} {
+		path := filepath.Join(t.TempDir(), "w.json")
+		if err := os.WriteFile(path, []byte(`{"tasks": {"t": {"instance": 300, `+events+`}}, "global": {"duration": 1000}}`), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		in, err := Build(path, Params{CPUs: 128})
+		if err != nil {
+			t.Fatal(err)
+		}
+		n, err := in.measure()
+		// Between two looks at the counter a millisecond may pass, in which each CPU has at most 1000 runs of a microsecond.
+		if most := uint64(nominalEvents + 128*1000*2 + 1000); err != nil || n > most {
+			t.Errorf("%s: %d events, at most %d are allowed: %v", events, n, most, err)
+		}
+		if in.Interarrival < 1 || in.MeanBurst < 1 || in.Duration != 1000*kernel.Second {
+			t.Errorf("%s: %+v", events, in)
 		}
 	}
 }

@@ -10,8 +10,7 @@ import (
 )
 
 const (
-	ms      = kernel.Millisecond
-	noLimit = 1 << 40
+	ms = kernel.Millisecond
 )
 
 // seen is what the messages of a run say.
@@ -36,7 +35,7 @@ func run(t *testing.T, f *File, cpus int, horizon kernel.Time) *seen {
 	}
 	s := &seen{machine: m, names: map[kernel.TaskID]int{}}
 	d := fifo.Driver{See: s.see}
-	if _, err := d.Run(m, horizon, noLimit); err != nil {
+	if _, err := d.Run(m, horizon); err != nil {
 		t.Fatal(err)
 	}
 	return s
@@ -181,4 +180,95 @@ func TestLoopsCostTime(t *testing.T) {
 		s := run(t, f, 1, ms)
 		check(t, text, s.machine.Now() >= ms, true)
 	}
+}
+
+// A workload that blocks for ever ends at once, with a report of who waits for whom.
+func TestDeadlock(t *testing.T) {
+	s := run(t, load(t, "deadlock"), 2, kernel.Second)
+	if !s.machine.Deadlocked() || s.machine.Now() != ms+100*us+2*upkeep {
+		t.Errorf("deadlocked %v at %d", s.machine.Deadlocked(), s.machine.Now())
+	}
+	var waits []string
+	for _, w := range s.machine.Waits() {
+		waits = append(waits, w.String())
+	}
+	check(t, "waits", waits, []string{"one-0 waits for mutex b, held by two-0", "two-0 waits for mutex a, held by one-0"})
+}
+
+// Suspended with nobody to resume it: the file is accepted, and the notes say so before the run does.
+func TestNobodyResumes(t *testing.T) {
+	f, _, err := Parse("f", []byte(task(`"loop": 1, "run": 5, "suspend"`)), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := run(t, f, 1, kernel.Second)
+	check(t, "deadlocked", s.machine.Deadlocked(), true)
+	check(t, "notes", f.Compile().Notes, []string{`"t": threads wait for it, and no event signals or resumes it`})
+}
+
+// A thread whose next phase has other CPUs moves although it runs.
+func TestMoveWhileRunning(t *testing.T) {
+	f, _, err := Parse("f", []byte(task(`"loop": 1, "phases": {"a": {"cpus": [0], "run": 100}, "b": {"cpus": [2], "run": 200}, "c": {"run": 300}}`)), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := run(t, f, 3, kernel.Second)
+	check(t, "CPUs", s.ran[0], map[int32]bool{0: true, 2: true})
+	check(t, "end", s.ended[0], 600*us)
+}
+
+// Threads suspended under one name are all resumed by it, and none later.
+func TestResumeWakesAll(t *testing.T) {
+	s := run(t, load(t, "display"), 4, kernel.Second)
+	frames := 60 // at 0 nobody waits yet, and the 60th vblank comes after the end
+	check(t, "composer", len(s.wakeups[1]), frames-1)
+	check(t, "recorder", len(s.wakeups[2]), frames-1)
+	check(t, "together", s.wakeups[1], s.wakeups[2])
+	check(t, "worker", len(s.bursts[3]) > frames, true)
+}
+
+// rt-app waits under the name of a mutex that the file locks too: the wait gives it up.
+func TestSuspendUnderALockedName(t *testing.T) {
+	f, _, err := Parse("f", []byte(`{"tasks": {
+		"a": {"loop": 1, "suspend": "m", "run": 100},
+		"b": {"loop": 1, "lock": "m", "run": 1000, "unlock": "m", "resume": "m"}}}`), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := run(t, f, 2, kernel.Second)
+	check(t, "ends", s.ended[0] > s.ended[1] && s.ended[1] > 1000*us, true)
+}
+
+// A file may be run any number of times, and all state is of one run.
+func TestRunsAreAlike(t *testing.T) {
+	for _, name := range []string{"pingpong", "pipeline", "display", "timers", "barrier", "fork", "semaphores", "memory", "affinity", "deadlock"} {
+		f := load(t, name)
+		w := f.Compile()
+		var all [2]*seen
+		for i := range all {
+			m, err := fifo.Machine(w, 6, 300*ms, 0, 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all[i] = &seen{names: map[kernel.TaskID]int{}}
+			d := fifo.Driver{See: all[i].see}
+			n, err := d.Run(m, 300*ms)
+			if err != nil || n < 4 {
+				t.Fatalf("%s: %d messages, %v", name, n, err)
+			}
+		}
+		if !reflect.DeepEqual(all[0], all[1]) {
+			t.Errorf("%s: two runs differ", name)
+		}
+	}
+}
+
+// Forks are bounded, as in rt-app, and a task that forks itself ends all the same.
+func TestForkBound(t *testing.T) {
+	f, _, err := Parse("f", []byte(`{"tasks": {"t": {"loop": 1, "fork": "t", "fork2": "t", "run": 10}}}`), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := run(t, f, 1, kernel.Second)
+	check(t, "threads", len(s.bursts), 1+MaxForks)
 }

@@ -14,6 +14,7 @@ type Driver struct {
 	Slice kernel.Time           // 0: until the task blocks
 	LIFO  bool                  // last come, first served
 	See   func(*kernel.Message) // called for each message, if set
+	Stop  func() bool           // asked at least once per millisecond of the kernel's time, if set
 
 	tasks    []task // by slot
 	queue    []kernel.TaskID
@@ -29,9 +30,9 @@ type task struct {
 	queued bool
 }
 
-// Run schedules until the given instant, until the kernel has nothing left to schedule, or until so many messages have been
-// seen. It returns their number.
-func (d *Driver) Run(k kernel.Kernel, until kernel.Time, messages int) (int, error) {
+// Run schedules until the given instant, until the kernel has nothing left to schedule, or until Stop says so. It returns the
+// number of messages.
+func (d *Driver) Run(k kernel.Kernel, until kernel.Time) (int, error) {
 	top := k.Topology()
 	d.tasks, d.queue = d.tasks[:0], d.queue[:0]
 	d.running, d.closed = d.running[:0], d.closed[:0]
@@ -40,8 +41,8 @@ func (d *Driver) Run(k kernel.Kernel, until kernel.Time, messages int) (int, err
 		d.closed = append(d.closed, top.CPUs[i].Agent)
 	}
 	seen := 0
-	for seen < messages && k.Now() < until {
-		ch, batch, err := k.Poll(d.messages[:0], until)
+	for k.Now() < until && (d.Stop == nil || !d.Stop()) {
+		ch, batch, err := k.Poll(d.messages[:0], min(until, k.Now()+kernel.Millisecond))
 		d.messages = batch
 		if errors.Is(err, kernel.ErrDone) {
 			return seen, nil
@@ -50,7 +51,7 @@ func (d *Driver) Run(k kernel.Kernel, until kernel.Time, messages int) (int, err
 			return seen, err
 		}
 		if ch < 0 {
-			break
+			continue
 		}
 		for i := range batch {
 			d.take(&batch[i])
