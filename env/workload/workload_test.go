@@ -154,3 +154,19 @@ func TestRepairsAreNoted(t *testing.T) {
 		t.Error(notes)
 	}
 }
+
+func TestFormatIsParsesInverse(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	for _, name := range Names() {
+		for i := range 100 {
+			p := Sample(name, r, i%2 == 0)
+			p.Lenient = i%3 == 0
+			if got, q, err := Parse(Format(name, p)); err != nil || got != name || q != p {
+				t.Fatalf("%s %+v: %q %+v %v", name, p, Format(name, p), q, err)
+			}
+		}
+	}
+	if got := Format("a.json", Params{}); got != "a.json" {
+		t.Error(got)
+	}
+}
