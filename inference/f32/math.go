@@ -14,18 +14,17 @@ const (
 	expLow  = -103.97208
 )
 
-// exp is e**x to a relative error of 6e-9, for |x| <= 300: 2**k times the Taylor polynomial of degree 7 of the rest.
-func exp(x float64) float64 {
+// expParts returns s and q with e**x = s·(1+q) to a relative error of 6e-9, for |x| <= 300. s is a power of two, and
+// q is the Taylor polynomial of degree 7 of the rest, good to that error even where it is near 0.
+func expParts(x float64) (s, q float64) {
 	// Adding 1.5·2⁵² rounds to an integer, which then stands in the low bits.
 	const round = 3 << 51
 	t := float64(x*log2e) + round
-	k := t - round
-	r := x - float64(k*math.Ln2)
+	r := x - float64((t-round)*math.Ln2)
 	r2 := r * r
-	r4 := r2 * r2
-	p := 1 + r + float64(r2*(0.5+float64(r*(1.0/6)))) +
-		float64(r4*((1.0/24+float64(r*(1.0/120)))+float64(r2*(1.0/720+float64(r*(1.0/5040))))))
-	return p * math.Float64frombits((math.Float64bits(t)+1023)<<52)
+	p := (0.5 + float64(r*(1.0/6))) +
+		float64(r2*((1.0/24+float64(r*(1.0/120)))+float64(r2*(1.0/720+float64(r*(1.0/5040))))))
+	return math.Float64frombits((math.Float64bits(t) + 1023) << 52), r + float64(r2*p)
 }
 
 // Exp is e**x.
@@ -38,27 +37,18 @@ func Exp(x float32) float32 {
 	case x < expLow:
 		return 0
 	}
-	return float32(exp(float64(x)))
+	s, q := expParts(float64(x))
+	return float32(s * (1 + q))
 }
 
-// Tanh is the hyperbolic tangent.
+// Tanh is the hyperbolic tangent, as (e**2x - 1) / (e**2x + 1). It has no branch: inputs near zero and far from it
+// mix in practice.
 func Tanh(x float32) float32 {
+	const one = 9.02 // from here on the nearest float32 is 1
 	d := float64(x)
-	a := math.Abs(d)
-	switch {
-	case a < 0.25: // the odd Taylor polynomial of degree 11
-		q := d * d
-		q2 := q * q
-		p := float64(q*(-1.0/3+float64(q*(2.0/15)))) +
-			float64(q2*(float64(q*(-17.0/315+float64(q*(62.0/2835))))+float64(q2*q*(-1382.0/155925))))
-		return float32(d * (1 + p)) // as a product, so that -0 stays -0
-	case a > 9.02: // the nearest float32 is ±1
-		return float32(math.Copysign(1, d))
-	case x != x:
-		return x
-	}
-	e := exp(2 * d)
-	return float32((e - 1) / (e + 1))
+	s, q := expParts(2 * min(max(d, -one), one))
+	m := float64(s*q) + (s - 1) // without cancellation: s is 1 where e**2x is near 1
+	return float32(math.Copysign(m/(m+2), d))
 }
 
 // Sigmoid is 1/(1+e**-x).
@@ -71,5 +61,6 @@ func Sigmoid(x float32) float32 {
 	case x < -104:
 		return 0
 	}
-	return float32(1 / (1 + exp(-float64(x))))
+	s, q := expParts(-float64(x))
+	return float32(1 / (1 + float64(s*(1+q))))
 }
