@@ -22,6 +22,7 @@ type Episode struct {
 	limit   int64 // 0: none
 	over    bool
 	last    step
+	carried step // what passed before the first decision: it comes with the step that closes the first batch
 }
 
 // step is what a step, or a reset, leaves behind.
@@ -35,7 +36,7 @@ type step struct {
 // ErrOver is returned by a step after the end of an episode.
 var ErrOver = errors.New("env: the episode is over: reset first")
 
-// Reset starts an episode and goes on to its first decision. limit, if positive, truncates it after so many steps.
+// Reset starts an episode and goes on to its first decision. An episode that asks nothing has one step, which ends it. limit, if positive, truncates it after so many steps.
 func (e *Episode) Reset(s Setup, schema *feature.Schema, limit int64) error {
 	e.over = true
 	s.Order, s.Policy = schema.Order(), nil
@@ -43,8 +44,10 @@ func (e *Episode) Reset(s Setup, schema *feature.Schema, limit int64) error {
 		return err
 	}
 	e.schema, e.limit = schema, limit
-	e.at, e.illegal, e.steps, e.over, e.last = 0, 0, 0, false, step{}
-	return e.advance()
+	e.at, e.illegal, e.steps, e.over, e.last, e.carried = 0, 0, 0, false, step{}, step{}
+	err := e.advance()
+	e.carried = e.last
+	return err
 }
 
 // advance goes on to the next batch.
@@ -56,8 +59,9 @@ func (e *Episode) advance() error {
 		return err
 	}
 	e.at = 0
-	e.last.reward += r
-	e.last.dt = int64(e.Agent.Now() - before)
+	e.last.reward += r + e.carried.reward
+	e.last.dt = int64(e.Agent.Now()-before) + e.carried.dt
+	e.carried = step{}
 	if !more {
 		e.over = true
 		e.last.terminated = e.Agent.Now() < e.horizon
@@ -105,6 +109,10 @@ func (e *Episode) decodeKey(action float32) (p sched.Placement, legal bool) {
 
 // answer takes a step: it gives the open decision its placement.
 func (e *Episode) answer(p sched.Placement, legal bool) error {
+	if e.over && e.steps == 0 { // it ended without asking anything: its one step says so
+		e.steps = 1
+		return nil
+	}
 	if e.over {
 		return ErrOver
 	}

@@ -33,10 +33,11 @@ type Vector struct {
 	truncated       []uint8
 	dt              []int64
 
-	ended  []Ended
-	shards []shard
-	wake   []chan func(*shard)
-	join   sync.WaitGroup
+	ended    []Ended
+	stepping func(*shard) // stepShard, made once: a method value is allocated
+	shards   []shard
+	wake     []chan func(*shard)
+	join     sync.WaitGroup
 }
 
 // sub is one environment of a vector.
@@ -90,6 +91,7 @@ func NewVector(cfg Config) (*Vector, error) {
 	}
 	v := &Vector{cfg: cfg, mode: mode, envs: make([]sub, cfg.NumEnvs), width: cfg.schema.Width(), masks: cfg.schema.Action.Width()}
 	v.byKey = cfg.schema.Order() == sched.ByKey
+	v.stepping = v.stepShard
 	for i := range v.envs {
 		spec := InstanceSpec{Workload: cfg.Workloads[i%len(cfg.Workloads)], Seed: uint64(i)}
 		if err := v.envs[i].take(spec); err != nil {
@@ -258,7 +260,7 @@ func (v *Vector) Step() error {
 			return err
 		}
 	}
-	err := v.each((*stepper)(v).run)
+	err := v.each(v.stepping)
 	if err != nil {
 		return err
 	}
@@ -306,11 +308,7 @@ func (v *Vector) action(i int) (p sched.Placement, legal bool) {
 	return v.envs[i].decodeSlot(v.slots[i], v.mask[i*v.masks:(i+1)*v.masks])
 }
 
-// stepper keeps Step free of closures, which would be allocated.
-type stepper Vector
-
-func (p *stepper) run(sh *shard) {
-	v := (*Vector)(p)
+func (v *Vector) stepShard(sh *shard) {
 	for i := sh.from; i < sh.to; i++ {
 		if err := v.step(i); err != nil {
 			sh.err = fmt.Errorf("environment %d: %w", i, err)
