@@ -132,7 +132,9 @@ func TestWakeupPreemption(t *testing.T) {
 		{"las", 1, 2, 10 * us, true},   // the waker has attained nothing
 		{"sept", 1, 2, 10 * us, false}, // both had bursts of 1 ms
 		{"sept", 1, 2, 900 * us, false},
-		{"sept", 1, 2, 1100 * us, true},    // overrun
+		{"sept", 1, 2, 1100 * us, true}, // overrun
+		{"sept", 1, 3, 1100 * us, true}, // 3 had bursts of 2 ms, less than twice what 1 has used
+		{"sept", 1, 3, 900 * us, false},
 		{"gittins", 1, 2, 700 * us, false}, // soon done
 		{"gittins", 1, 2, 5 * ms, true},    // longer than any burst before
 		// vruntimes in ms: 2 has had 30 since it began at 19; 1 is at 38, no farther behind the clock than a slice
@@ -145,12 +147,37 @@ func TestWakeupPreemption(t *testing.T) {
 		m := machine(t, 1, sched.Config{Order: sched.ByKey, Preempt: true, Slice: 10 * ms}, p)
 		live(m, p, 1, 30, ms)
 		live(m, p, 2, 30, ms)
+		if c.waker == 3 {
+			live(m, p, 3, 30, 2*ms)
+		}
 		m.Wake(c.runner).Turn(ms, p)
 		m.Wake(c.waker).Turn(c.ran, p)
 		if took := slices.Equal(m.Granted(), []int{c.waker}); took != c.takes {
 			v := m.Core.View()
 			t.Errorf("%s: after %d ns the CPU is taken: %v, want %v (keys %v and %v)", c.policy, c.ran, took, c.takes,
 				v.Task(int32(c.runner)).Key, v.Task(int32(c.waker)).Key)
+		}
+	}
+}
+
+// What a running task is judged by goes up to now, and by its weight; under fifo nobody is better than who runs.
+func TestRunningKeys(t *testing.T) {
+	for policy, want := range map[string]float64{
+		"fifo": math.Inf(-1), "rr": math.Inf(1), "las": 3e6, "sept": 6e6, "cfs": 2e6*1024/335 + 1e6*1024/335,
+	} {
+		p := make1(t, policy)
+		m := machine(t, 1, sched.Config{Order: sched.ByKey, Preempt: true, Slice: kernel.Forever}, p)
+		m.Enter(1, 5).Turn(ms, p)
+		m.Yield(1, 2*ms).Turn(2*ms, p)
+		m.Enter(2, 0)
+		batch := m.Observe(ms)
+		out := make([]sched.Placement, len(batch))
+		p.Place(m.Core.View(), batch, out)
+		if len(batch) != 2 || !batch[1].Running || batch[1].Task != 1 {
+			t.Fatalf("%s: batch %+v", policy, batch)
+		}
+		if got := out[1].Key; got != want && math.Abs(got/want-1) > 1e-9 {
+			t.Errorf("%s: the running task has key %v, want %v", policy, got, want)
 		}
 	}
 }
@@ -225,9 +252,16 @@ func TestGittinsKnowsTasks(t *testing.T) {
 		p.Place(m.Core.View(), []sched.Decision{{Task: task}}, out)
 		return out[0].Key
 	}
+	m.Wake(1).Wake(2).Turn(0, p)
 	long, short := keyOf(1), keyOf(2)
-	if !(long > 20*short) {
+	if !(long > 5*short) {
 		t.Errorf("the task of long bursts has key %v, that of short ones %v", long, short)
+	}
+	// 20 bursts of 10 ms that fade count for own, and the prior for 3, half of them short. The best that 1 can hope for is a short
+	// one, at which all have spent a short time for 1.5 that end
+	own := (1 - math.Pow(historyDecay, 20)) / (1 - historyDecay)
+	if want := sched.BinMiddle(sched.Bin(50e3)) * (own + 3) / 1.5; math.Abs(long/want-1) > 1e-9 {
+		t.Errorf("the task of long bursts has key %v, want %v", long, want)
 	}
 	m.Exit(2, 0).Turn(ms, p)
 	m.Exit(1, 0).Turn(ms, p)
