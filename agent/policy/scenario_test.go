@@ -176,7 +176,7 @@ func TestRunningKeys(t *testing.T) {
 		if len(batch) != 2 || !batch[1].Running || batch[1].Task != 1 {
 			t.Fatalf("%s: batch %+v", policy, batch)
 		}
-		if got := out[1].Key; got != want && math.Abs(got/want-1) > 1e-9 {
+		if got := out[1].Key; got != want && !(math.Abs(got/want-1) <= 1e-9) {
 			t.Errorf("%s: the running task has key %v, want %v", policy, got, want)
 		}
 	}
