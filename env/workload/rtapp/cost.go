@@ -16,8 +16,10 @@ const (
 	devicePsPerByte = 2000               // iorun waits: 500 MB/s
 
 	// upkeep is what a thread needs between two waits even if it does not run in between: it has to be put on a CPU in order to
-	// wake others. A loop without any run takes it too, so that no loop is free of cost.
+	// wake others. A loop without any run takes it too, and so does every row of maxRow steps without a run: nothing that goes
+	// on is free of cost.
 	upkeep = kernel.Microsecond
+	maxRow = 16
 )
 
 func picoseconds(bytes, each int64) kernel.Time { return kernel.Time(bytes * each / 1000) }

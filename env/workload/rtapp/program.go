@@ -86,6 +86,7 @@ type thread struct {
 	turn     int64          // of the phase's loop
 	phase    int
 	pc       int
+	row      int  // steps since it last ran
 	entering bool // the phase's turn is about to begin
 	blocking bool // the last step may have blocked
 	fresh    bool // it has not run since it last blocked
@@ -122,8 +123,11 @@ func (t *thread) Next(m *sim.Sim, self kernel.TaskID) sim.Op {
 			continue
 		}
 		o := &ph.ops[t.pc]
-		if o.code != opRun && t.fresh {
-			return t.upkeep()
+		if o.code != opRun || o.time == 0 {
+			if t.fresh || t.row == maxRow {
+				return t.upkeep()
+			}
+			t.row++
 		}
 		t.pc++
 		if next, ok := t.step(m, o); ok {
@@ -134,7 +138,7 @@ func (t *thread) Next(m *sim.Sim, self kernel.TaskID) sim.Op {
 
 // upkeep is the CPU time that a thread needs although no event says so.
 func (t *thread) upkeep() sim.Op {
-	t.fresh, t.used = false, true
+	t.fresh, t.used, t.row = false, true, 0
 	return sim.Op{Kind: sim.OpRun, Time: upkeep}
 }
 
@@ -185,7 +189,7 @@ func (t *thread) step(m *sim.Sim, o *op) (next sim.Op, ok bool) {
 		if o.time == 0 {
 			return next, false
 		}
-		t.fresh, t.used = false, true
+		t.fresh, t.used, t.row = false, true, 0
 		return sim.Op{Kind: sim.OpRun, Time: o.time}, true
 	case opSleep:
 		if o.time == 0 {

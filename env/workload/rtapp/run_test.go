@@ -1,7 +1,10 @@
 package rtapp
 
 import (
+	"os"
+	"path/filepath"
 	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/ghostgym/ghostgym/agent/kernel"
@@ -271,4 +274,44 @@ func TestForkBound(t *testing.T) {
 	}
 	s := run(t, f, 1, kernel.Second)
 	check(t, "threads", len(s.bursts), 1+MaxForks)
+}
+
+// Whatever reads, runs: no file makes the machine fail.
+func FuzzRun(f *testing.F) {
+	files, err := filepath.Glob("testdata/*.json")
+	if err != nil || len(files) == 0 {
+		f.Fatal(err, files)
+	}
+	for _, name := range files {
+		src, err := os.ReadFile(name)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(src)
+	}
+	f.Fuzz(func(t *testing.T, src []byte) {
+		file, _, err := Parse("f", src, true)
+		if err != nil || file.CPUs > 8 {
+			return
+		}
+		m, err := fifo.Machine(file.Compile(), max(2, file.CPUs), 20*ms, 0, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := fifo.Driver{Slice: ms, Stop: func() bool { return m.Stats().Events > 20000 }}
+		if _, err := d.Run(m, 20*ms); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// Many events in a row take their time, so that the work to simulate a span is bounded.
+func TestLongRow(t *testing.T) {
+	const pairs = 8000
+	f, _, err := Parse("f", []byte(task(`"loop": 1, `+strings.Repeat(`"resume": "x", "run": 0,`, pairs))), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := run(t, f, 1, kernel.Second)
+	check(t, "end", s.ended, []kernel.Time{2 * pairs / maxRow * upkeep})
 }
