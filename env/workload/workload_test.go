@@ -170,3 +170,21 @@ func TestFormatIsParsesInverse(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+func FuzzParse(f *testing.F) {
+	for _, spec := range []string{"phase", "frame:load=.4:cpus=2:scale=1/4", "a/b.json:lenient=1", "sched_bench:threads=3:cycles=-1", "x:load=1e-2", ":", "a:=", "a:load=0x1p-2"} {
+		f.Add(spec)
+	}
+	f.Fuzz(func(t *testing.T, spec string) {
+		name, p, err := Parse(spec)
+		if err != nil {
+			return
+		}
+		if err := p.check(); err != nil {
+			t.Fatalf("%q: parsed, but %v", spec, err)
+		}
+		if again, q, err := Parse(Format(name, p)); err != nil || again != name || q != p {
+			t.Fatalf("%q: %q %+v, written and read again %q %+v, %v", spec, name, p, again, q, err)
+		}
+	})
+}
