@@ -103,8 +103,12 @@ func (m *Machine) Reset(s Setup) error {
 	if s.Inference < 0 {
 		s.Inference = profile.Inference
 	}
+	cpus := s.Instance.CPUs
+	if profile.Model == kernel.Global && s.Instance.Pinned.Has(int32(cpus-1)) {
+		cpus++ // the agent takes the last CPU, and tasks that are pinned to it would never run
+	}
 	err = m.Sim.Reset(sim.Config{
-		Profile: profile, CPUs: s.Instance.CPUs, Horizon: m.horizon, Slack: s.Instance.Slack,
+		Profile: profile, CPUs: cpus, Horizon: m.horizon, Slack: s.Instance.Slack,
 		Seed: s.Seed, Episode: s.Episode, Workload: s.Instance.Workload,
 	})
 	if err != nil {

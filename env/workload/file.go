@@ -31,7 +31,7 @@ func buildFile(path string, p Params) (*Instance, error) {
 		return nil, fmt.Errorf("workload %s: cpus %d: the file names CPU %d, so at least %d are needed", path, p.CPUs, f.CPUs-1, f.CPUs)
 	}
 	w := f.Compile()
-	in := &Instance{Name: path, Params: p, Workload: w, CPUs: p.CPUs, Profile: "kthread", Duration: f.Duration}
+	in := &Instance{Name: path, Params: p, Workload: w, CPUs: p.CPUs, Pinned: f.Pinned, Profile: "kthread", Duration: f.Duration}
 	if in.Duration == 0 {
 		in.Duration = fileDuration
 	}

@@ -51,14 +51,15 @@ type Instance struct {
 	Params       Params // with defaults filled in
 	Workload     sim.Workload
 	CPUs         int
-	Profile      string      // default profile: "uthread" for microsecond services, else "kthread"
-	Slice        kernel.Time // default slice; 0: the profile's
-	Slack        kernel.Time // timer slack of the machine
-	Interarrival kernel.Time // nominal mean time between bursts: 1 / sum over tasks of 1/(mean burst + mean sleep); hogs excluded; files: measured
-	MeanBurst    kernel.Time // nominal, hogs excluded
-	Duration     kernel.Time // the horizon that the workload asks for; 0: a number of interarrivals
-	Open         bool        // arrivals do not depend on service
-	Notes        []string    // what a reader of results must know
+	Pinned       kernel.CPUSet // CPUs that tasks name: an agent that wants a CPU for itself leaves these alone
+	Profile      string        // default profile: "uthread" for microsecond services, else "kthread"
+	Slice        kernel.Time   // default slice; 0: the profile's
+	Slack        kernel.Time   // timer slack of the machine
+	Interarrival kernel.Time   // nominal mean time between bursts: 1 / sum over tasks of 1/(mean burst + mean sleep); hogs excluded; files: measured
+	MeanBurst    kernel.Time   // nominal, hogs excluded
+	Duration     kernel.Time   // the horizon that the workload asks for; 0: a number of interarrivals
+	Open         bool          // arrivals do not depend on service
+	Notes        []string      // what a reader of results must know
 }
 
 // kind is a line of the table.

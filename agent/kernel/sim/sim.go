@@ -10,7 +10,7 @@ import (
 // Config describes a run. Equal configurations give equal runs.
 type Config struct {
 	Profile  *Profile
-	CPUs     int         // Global: the agent takes CPU 0 of these
+	CPUs     int         // Global: the agent takes the last of these
 	Horizon  kernel.Time // the run covers [0, Horizon)
 	Slack    kernel.Time // every sleep ends up to this much late, uniformly
 	Seed     uint64
@@ -152,7 +152,7 @@ func (m *Sim) Reset(c Config) error {
 		m.topo.Channels = append(m.topo.Channels, kernel.CPUSet{})
 	}
 	for n := range c.CPUs {
-		agent := c.Profile.Model == kernel.Global && n == 0
+		agent := c.Profile.Model == kernel.Global && n == c.CPUs-1
 		m.topo.CPUs = append(m.topo.CPUs, kernel.CPU{Core: int32(n), Agent: agent})
 		ch := n % channels
 		if !agent {

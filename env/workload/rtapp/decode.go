@@ -437,6 +437,7 @@ func (d *decoder) cpus(m *member) (*kernel.CPUSet, error) {
 		}
 		set.Add(int32(n))
 		if m.key == "cpus" {
+			d.file.Pinned.Add(int32(n))
 			d.file.CPUs = max(d.file.CPUs, int(n)+1)
 		}
 	}

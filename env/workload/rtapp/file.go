@@ -33,10 +33,11 @@ type File struct {
 	Path     string
 	Duration kernel.Time // 0: until all threads have ended
 	Tasks    []Task
-	CPUs     int      // 1 + the highest CPU number in the file; 0 if it names none
-	NoEffect []string // keys without effect here, in order of appearance, each once
-	Costs    []string // what events that are no plain run are taken to cost
-	memory   int64    // bytes of the buffer of mem and iorun
+	CPUs     int           // 1 + the highest CPU number in the file; 0 if it names none
+	Pinned   kernel.CPUSet // all CPUs that threads name
+	NoEffect []string      // keys without effect here, in order of appearance, each once
+	Costs    []string      // what events that are no plain run are taken to cost
+	memory   int64         // bytes of the buffer of mem and iorun
 }
 
 // Task describes like threads.
