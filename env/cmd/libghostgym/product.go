@@ -1,0 +1,93 @@
+package main
+
+import (
+	"errors"
+	"maps"
+	"slices"
+
+	"github.com/vmihailenco/msgpack/v5"
+
+	"github.com/ghostgym/ghostgym/agent/feature"
+	"github.com/ghostgym/ghostgym/env"
+	"github.com/ghostgym/ghostgym/inference"
+	"github.com/ghostgym/ghostgym/models"
+)
+
+// product is what this library serves.
+var product = backend{
+	schema: func() string {
+		var hashes []string
+		for _, s := range feature.Schemas() {
+			hashes = append(hashes, s.Kind+"="+s.Hash())
+		}
+		slices.Sort(hashes)
+		return hashes[0] + "," + hashes[1]
+	},
+	calls:  allCalls(),
+	vector: openVector,
+	model:  openModel,
+}
+
+func allCalls() map[string]call {
+	all := map[string]call{}
+	for name, f := range env.Calls() {
+		all[name] = f
+	}
+	maps.Copy(all, selftestCalls)
+	return all
+}
+
+// openVector makes the vector that a configuration asks for: {"selftest": n}, or environments.
+func openVector(req []byte) (vector, error) {
+	var cfg struct {
+		Selftest int `msgpack:"selftest"`
+	}
+	if err := msgpack.Unmarshal(req, &cfg); err != nil {
+		return nil, fail(errConfig, "the configuration is not msgpack of a map: %v", err)
+	}
+	if cfg.Selftest > 0 {
+		return newCounters(cfg.Selftest)
+	}
+	return env.Open(req)
+}
+
+// scorer is a loaded model and a session of its own.
+type scorer struct {
+	*models.Model
+	session *inference.Session
+}
+
+func openModel(file []byte) (model, error) {
+	m, err := models.Load(file)
+	if err != nil {
+		return nil, &classed{errModel, err.Error()}
+	}
+	s, err := m.NewSession()
+	if err != nil {
+		return nil, &classed{errModel, err.Error()}
+	}
+	return &scorer{m, s}, nil
+}
+
+func (s *scorer) In() int  { return s.Width() }
+func (s *scorer) Out() int { return s.OutWidth() }
+
+func (s *scorer) Score(rows []float32, n int, out []float32) error {
+	return s.session.Score(rows, n, out)
+}
+
+func (s *scorer) Close() error { return nil }
+
+// productCode is the class of an error of the packages behind the library; 0 where it has none.
+func productCode(err error) int {
+	var illegal *env.IllegalActionError
+	switch {
+	case errors.As(err, &illegal):
+		return codeAction
+	case errors.Is(err, env.ErrOver):
+		return codeSchedule
+	case errors.Is(err, env.ErrConfig):
+		return codeConfig
+	}
+	return 0
+}
