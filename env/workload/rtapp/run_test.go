@@ -123,6 +123,7 @@ func TestBarrier(t *testing.T) {
 	// The three that are woken at the barrier need a moment on a CPU before they sleep.
 	end := 50 * (4*ms + 500*us)
 	check(t, "ends", s.ended, []kernel.Time{end, end + upkeep, end + upkeep, end + upkeep})
+	check(t, "notes", len(load(t, "barrier").Compile().Notes), 1)
 }
 
 func TestFork(t *testing.T) {
