@@ -65,8 +65,8 @@ type Schema struct {
 	text, hash string
 }
 
-// KeyBound limits keys: a model's key is clipped to [-KeyBound, KeyBound].
-const KeyBound = 10
+// KeyBound limits keys: they are clipped to [-KeyBound, KeyBound], the normalised range that learning libraries expect of an action.
+const KeyBound = 1
 
 var constants = []Constant{{"clip", clip}, {"soften", soften}, {"unit_ns", unitNs}}
 

@@ -143,7 +143,7 @@ func TestDecode(t *testing.T) {
 		key     float64
 		clipped bool
 	}{
-		{0, 0, false}, {-2.5, -2.5, false}, {KeyBound, KeyBound, false}, {-KeyBound, -KeyBound, false},
+		{0, 0, false}, {-0.25, -0.25, false}, {KeyBound, KeyBound, false}, {-KeyBound, -KeyBound, false},
 		{KeyBound + 1, KeyBound, true}, {-1e30, -KeyBound, true}, {inf, KeyBound, true}, {-inf, -KeyBound, true},
 		{nan, sched.Behind, true},
 	} {

@@ -154,7 +154,7 @@ func TestLearnedFallsBack(t *testing.T) {
 
 	p.Reset(0)
 	s.change = func(n int, out []float32) error {
-		out[0], out[1], out[2], out[3] = float32(math.NaN()), 1e9, float32(math.Inf(-1)), -3
+		out[0], out[1], out[2], out[3] = float32(math.NaN()), 1e9, float32(math.Inf(-1)), -0.5
 		return nil
 	}
 	p.Place(v, batch, out)
@@ -162,7 +162,7 @@ func TestLearnedFallsBack(t *testing.T) {
 		{Key: want[0].Key, Slot: sched.Back, Source: sched.FromFallback},
 		{Key: feature.KeyBound, Slot: sched.Back},
 		{Key: want[2].Key, Slot: sched.Back, Source: sched.FromFallback},
-		{Key: -3, Slot: sched.Back},
+		{Key: -0.5, Slot: sched.Back},
 	} {
 		if out[i] != w {
 			t.Errorf("decision %d: %+v, want %+v", i, out[i], w)

@@ -1,0 +1,338 @@
+"""The only module that knows ctypes: the Go library, loaded when it is first needed.
+
+A forked child must not enter the Go runtime that it inherited, since the runtime's threads are gone. So
+before a fork the parent makes one copy of the library's file in memory that it never loads itself; a child
+that needs the library loads that copy, a library of its own to the dynamic linker. The linker also takes a
+path *string* that it has seen before for the same library, so each generation spells the path differently.
+Objects of the parent raise ForkedError in the child.
+
+Calls release the GIL. Go answers Ctrl-C only between calls, so a call that may take long runs on a thread
+of its own while this one waits, and is cancelled when the wait is interrupted.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import os
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgpack
+import numpy as np
+import numpy.typing as npt
+
+from . import errors
+
+_PATH = Path(os.environ.get("GHOSTGYM_LIBRARY") or Path(__file__).with_name("libghostgym.so"))
+_REPLY_BYTES = 1 << 16
+
+_CLASSES: dict[int, type[errors.GhostgymError]] = {
+    -2: errors.ClosedError,
+    -3: errors.ConfigError,
+    -4: errors.ShapeError,
+    -5: errors.ActionError,
+    -6: errors.ModelError,
+    -7: errors.OverError,
+    -8: errors.BusyError,
+    -100: errors.ForkedError,
+}
+_CANCELLED = -9
+
+
+class _Reply(ctypes.Structure):
+    _fields_ = (
+        ("data", ctypes.c_void_p),
+        ("cap", ctypes.c_size_t),
+        ("len", ctypes.c_size_t),
+        ("ticket", ctypes.c_uint64),
+    )
+
+
+_SIGNATURES: dict[str, list[Any]] = {
+    "gg_version": [],
+    "gg_fetch": [ctypes.c_uint64],
+    "gg_call": [
+        ctypes.c_char_p, ctypes.c_size_t, ctypes.c_char_p, ctypes.c_size_t, ctypes.c_uint64,
+    ],
+    "gg_cancel": [ctypes.c_uint64],
+    "gg_open": [ctypes.c_char_p, ctypes.c_size_t, ctypes.POINTER(ctypes.c_int64)],
+    "gg_bind": [
+        ctypes.c_int64, ctypes.POINTER(ctypes.c_void_p), ctypes.POINTER(ctypes.c_size_t),
+        ctypes.c_size_t,
+    ],
+    "gg_reset": [ctypes.c_int64, ctypes.c_char_p, ctypes.c_size_t],
+    "gg_step": [ctypes.c_int64],
+    "gg_info": [ctypes.c_int64],
+    "gg_close": [ctypes.c_int64],
+    "gg_model_open": [ctypes.c_char_p, ctypes.c_size_t, ctypes.POINTER(ctypes.c_int64)],
+    "gg_model_score": [
+        ctypes.c_int64, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p, ctypes.c_size_t,
+        ctypes.c_size_t,
+    ],
+}  # fmt: skip
+
+_lock = threading.Lock()
+_library: ctypes.CDLL | None = None
+_generation = 0  # grows in each forked child: what was made before the fork belongs to another
+_file = -1  # of the library, kept open: a copy has these bytes even if an upgrade replaced the path
+_spare = -1  # a copy that this process has not loaded: its children map it and share its pages
+_local = threading.local()
+_tokens = itertools.count(1)
+
+
+def library() -> ctypes.CDLL:
+    """This process's library, loaded at the first call (in a forked child: a private copy)."""
+    global _library, _file, _spare
+    if _library is not None:
+        return _library
+    with _lock:
+        if _library is not None:
+            return _library
+        if _generation == 0:
+            try:
+                _file = os.open(_PATH, os.O_RDONLY | os.O_CLOEXEC)
+            except OSError as error:
+                raise ImportError(
+                    f"{_PATH}: {error.strerror}: the Go library is not there; 'pip install .' or "
+                    "'make build' in the source tree compiles it"
+                ) from error
+            loaded = _open(str(_PATH))
+        else:
+            fd = _spare if _spare >= 0 else _copy()
+            loaded = _open(f"/proc/self/{'./' * _generation}fd/{fd}")
+            os.close(fd)
+            _spare = -1
+        _library = loaded
+        return loaded
+
+
+def _open(path: str) -> ctypes.CDLL:
+    lib = ctypes.CDLL(path, mode=os.RTLD_NOW | os.RTLD_LOCAL)
+    for name, arguments in _SIGNATURES.items():
+        function = getattr(lib, name, None)
+        if function is None:
+            raise ImportError(f"{path}: no function {name}: the library is of another version")
+        function.restype = ctypes.c_int32
+        function.argtypes = [*arguments, ctypes.POINTER(_Reply)]
+    from . import __version__
+
+    buffer = ctypes.create_string_buffer(1024)
+    reply = _Reply(ctypes.addressof(buffer), len(buffer), 0, 0)
+    lib.gg_version(ctypes.byref(reply))
+    said = buffer.raw[: reply.len].decode()
+    if said.split("+")[0] != __version__:
+        raise ImportError(
+            f"{path} is version {said!r}, the Python beside it {__version__!r}: install both "
+            "together, by 'pip install .' or 'make build'"
+        )
+    return lib
+
+
+def _copy() -> int:
+    fd = os.memfd_create("libghostgym", os.MFD_CLOEXEC)
+    size, done = os.fstat(_file).st_size, 0
+    while done < size:
+        done += os.sendfile(fd, _file, done, size - done)
+    return fd
+
+
+def _before_fork() -> None:
+    global _spare
+    if _library is not None and _spare < 0:
+        _spare = _copy()
+
+
+def _after_fork_in_child() -> None:
+    global _library, _generation, _lock, _local
+    _lock = threading.Lock()
+    _local = threading.local()
+    if _library is not None:
+        _library = None
+        _generation += 1
+
+
+os.register_at_fork(before=_before_fork, after_in_child=_after_fork_in_child)
+
+
+class _Buffer:
+    """A reply buffer of one thread."""
+
+    def __init__(self) -> None:
+        self.bytes = ctypes.create_string_buffer(_REPLY_BYTES)
+        self.reply = _Reply(ctypes.addressof(self.bytes), _REPLY_BYTES, 0, 0)
+        self.pointer = ctypes.pointer(self.reply)
+
+
+def _buffer() -> _Buffer:
+    try:
+        found: _Buffer = _local.buffer
+    except AttributeError:
+        found = _local.buffer = _Buffer()
+    return found
+
+
+def _finish(code: int, buffer: _Buffer) -> bytes:
+    """The reply as bytes, or the exception that the code stands for."""
+    reply = buffer.reply
+    if reply.ticket:
+        big = ctypes.create_string_buffer(reply.len)
+        fetched = _Reply(ctypes.addressof(big), reply.len, 0, 0)
+        fetch_code = library().gg_fetch(reply.ticket, ctypes.byref(fetched))
+        body = big.raw[: fetched.len]
+        code = code or fetch_code
+    else:
+        body = buffer.bytes.raw[: reply.len]
+    if code == 0:
+        return body
+    text = body.decode("utf-8", "replace")
+    if code == _CANCELLED:
+        raise KeyboardInterrupt(text)
+    raise _CLASSES.get(code, errors.GhostgymError)(text)
+
+
+def pack(value: Any) -> bytes:
+    """Encode a request."""
+    packed: bytes = msgpack.packb(value, use_bin_type=True)
+    return packed
+
+
+def unpack(body: bytes) -> Any:
+    """Decode a reply."""
+    return msgpack.unpackb(body, raw=False, strict_map_key=False) if body else None
+
+
+def call(method: str, request: Any = None) -> Any:
+    """Ask the library something that is answered at once."""
+    name, body, buffer = method.encode(), pack(request if request is not None else {}), _buffer()
+    code = library().gg_call(name, len(name), body, len(body), 0, buffer.pointer)
+    return unpack(_finish(code, buffer))
+
+
+def call_interruptible(method: str, request: Any = None) -> Any:
+    """Ask the library something that may take long; Ctrl-C cancels it."""
+    name, body, token, lib = method.encode(), pack(request or {}), next(_tokens), library()
+    outcome: list[Any] = []
+
+    def work() -> None:
+        buffer = _buffer()
+        try:
+            code = lib.gg_call(name, len(name), body, len(body), token, buffer.pointer)
+            outcome.append(_finish(code, buffer))
+        except BaseException as error:  # noqa: BLE001 - carried to the caller's thread
+            outcome.append(error)
+
+    thread = threading.Thread(target=work, name=f"ghostgym {method}", daemon=True)
+    thread.start()
+    try:
+        thread.join()
+    except BaseException:
+        lib.gg_cancel(token, _buffer().pointer)
+        thread.join()
+        raise
+    if isinstance(outcome[0], BaseException):
+        raise outcome[0]
+    return unpack(outcome[0])
+
+
+class Handle:
+    """An object inside the library. It belongs to the process, and the generation, that made it."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.generation = _generation
+        self.closed = False
+
+    def check(self) -> None:
+        """Raise if the object cannot be used here."""
+        if self.closed:
+            raise errors.ClosedError("it is closed")
+        if self.generation != _generation:
+            raise errors.ForkedError(
+                "this belongs to the process before the fork: make a new one in the child"
+            )
+
+    def close(self) -> None:
+        """Free the object; in a forked child it is the parent's to free."""
+        if not self.closed and self.generation == _generation and _library is not None:
+            _library.gg_close(self.number, _buffer().pointer)
+        self.closed = True
+
+    def __del__(self) -> None:
+        try:
+            self.close()
+        except Exception:  # noqa: BLE001, S110 - the interpreter may be half gone
+            pass
+
+    def __reduce__(self) -> Any:
+        raise TypeError("an object of the Go library cannot be pickled: pickle how to make it")
+
+
+class Vector(Handle):
+    """Environments that step together over arrays owned here."""
+
+    def __init__(self, config: dict[str, Any]) -> None:
+        body, number, buffer = pack(config), ctypes.c_int64(), _buffer()
+        lib = library()
+        code = lib.gg_open(body, len(body), ctypes.byref(number), buffer.pointer)
+        layout = unpack(_finish(code, buffer))
+        super().__init__(number.value)
+        self.arrays: dict[str, npt.NDArray[Any]] = {
+            f["name"]: np.zeros(f["shape"], dtype=f["dtype"]) for f in layout
+        }
+        arrays = list(self.arrays.values())
+        pointers = (ctypes.c_void_p * len(arrays))(*(a.ctypes.data for a in arrays))
+        sizes = (ctypes.c_size_t * len(arrays))(*(a.nbytes for a in arrays))
+        code = lib.gg_bind(self.number, pointers, sizes, len(arrays), buffer.pointer)
+        _finish(code, buffer)
+        self._step: Callable[..., int] = lib.gg_step
+
+    def reset(self, request: dict[str, Any]) -> None:
+        """Start episodes."""
+        self.check()
+        body, buffer = pack(request), _buffer()
+        code = library().gg_reset(self.number, body, len(body), buffer.pointer)
+        _finish(code, buffer)
+
+    def step(self) -> None:
+        """Answer one decision in each environment, with what the array "action" holds."""
+        if self.closed or self.generation != _generation:
+            self.check()
+        buffer = _buffer()
+        code = self._step(self.number, buffer.pointer)
+        if code:
+            _finish(code, buffer)
+
+    def info(self) -> Any:
+        """What the last step has to tell of episodes that ended."""
+        self.check()
+        buffer = _buffer()
+        return unpack(_finish(library().gg_info(self.number, buffer.pointer), buffer))
+
+
+class Model(Handle):
+    """A model in the Go runtime."""
+
+    def __init__(self, model: bytes) -> None:
+        number, buffer = ctypes.c_int64(), _buffer()
+        code = library().gg_model_open(model, len(model), ctypes.byref(number), buffer.pointer)
+        self.info: dict[str, Any] = unpack(_finish(code, buffer))
+        super().__init__(number.value)
+
+    def score(self, rows: npt.NDArray[np.float32], out: npt.NDArray[np.float32]) -> None:
+        """Score len(rows) rows; both arrays are C-contiguous float32."""
+        self.check()
+        buffer = _buffer()
+        code = library().gg_model_score(
+            self.number, rows.ctypes.data, rows.size, out.ctypes.data, out.size, len(rows),
+            buffer.pointer,
+        )  # fmt: skip
+        if code:
+            _finish(code, buffer)
+
+
+def floats(body: bytes, shape: Sequence[int]) -> npt.NDArray[np.float64]:
+    """A tensor of a reply."""
+    return np.frombuffer(body, dtype="<f8").reshape(shape).copy()

@@ -1,0 +1,212 @@
+"""The two environments: one agent, two actions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import numpy.typing as npt
+
+from . import _native, errors
+from .spec import Schema, schema
+from .vector import describe_row, end_info, library_options
+
+
+class _Env(gym.Env[Any, Any]):
+    """One environment: a vector of one, with its results as Python values."""
+
+    metadata = {"render_modes": ["ansi"], "render_fps": 1}  # noqa: RUF012 - Gymnasium's name
+    _kind = ""
+
+    def __init__(
+        self,
+        workload: str = "dispersive:load=0.9",
+        *,
+        render_mode: str | None = None,
+        **options: Any,
+    ) -> None:
+        if render_mode not in (None, "ansi"):
+            raise errors.ConfigError(f"render_mode: {render_mode!r} is none of None, 'ansi'")
+        self.render_mode = render_mode
+        self.schema: Schema = schema(self._kind)
+        self.observation_space = self.schema.observation_space
+        self.action_space = self.schema.action_space
+        self._options = library_options(self._kind, **options)
+        self._by_key = self.schema.action["kind"] == "key"
+        self._vector = _native.Vector(
+            {
+                **self._options,
+                "num_envs": 1,
+                "workloads": [workload],
+                "autoreset": "disabled",
+                "workers": 1,
+            }
+        )
+        a = self._vector.arrays
+        self._obs, self._mask = a["obs"][0], a["mask"].view(np.int8)[0]
+        self._action, self._reward, self._dt = a["action"], a["reward"], a["dt_ns"]
+        self._terminated, self._truncated = a["terminated"], a["truncated"]
+        self._seeded = False
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[npt.NDArray[np.float32], dict[str, Any]]:
+        """Start an episode: of the seed given, or the next of the seed before.
+
+        ``options={"instance": {"workload", "seed", "episode"}}`` takes these in place of all that.
+        """
+        super().reset(seed=seed)
+        unknown = set(options or {}) - {"instance"}
+        if unknown:
+            raise errors.ConfigError(
+                f"reset options: unknown {', '.join(sorted(unknown))}; there is instance"
+            )
+        request: dict[str, Any] = {}
+        if options and options.get("instance") is not None:
+            request["instances"] = [options["instance"]]
+        elif seed is not None:
+            request["seed"] = seed
+        elif not self._seeded:
+            request["seed"] = int(self.np_random.integers(1 << 62))
+        self._vector.reset(request)
+        self._seeded = True
+        return self._obs.copy(), {"action_mask": self._mask.copy(), "dt_ns": 0}
+
+    def step(
+        self, action: Any
+    ) -> tuple[npt.NDArray[np.float32], float, bool, bool, dict[str, Any]]:
+        """Answer the open decision."""
+        try:
+            self._action[0] = action[0] if self._by_key else action
+        except (ValueError, IndexError, TypeError) as error:
+            raise errors.ShapeError(f"action: want {self.action_space}, got {action!r}") from error
+        self._vector.step()
+        info: dict[str, Any] = {"action_mask": self._mask.copy(), "dt_ns": int(self._dt[0])}
+        terminated, truncated = bool(self._terminated[0]), bool(self._truncated[0])
+        if terminated or truncated:
+            info.update(end_info(self._vector.info()["ended"][0]))
+        return self._obs.copy(), float(self._reward[0]), terminated, truncated, info
+
+    def action_masks(self) -> npt.NDArray[np.bool_]:
+        """The legal actions of the open decision, as sb3-contrib asks for them: bool, (9,) or (1,)."""
+        return self._mask.astype(np.bool_)
+
+    def render(self) -> str:  # type: ignore[override]
+        """The open decision, as text."""
+        if self.render_mode is None:
+            raise errors.ConfigError("render: pass render_mode='ansi' to make the environment")
+        return describe_row(self.schema, self._obs)
+
+    def close(self) -> None:
+        """Free the library's side. Closing twice does nothing."""
+        self._vector.close()
+
+
+class PriorityEnv(_Env):
+    """Give each task a number; the run queue keeps the order. The default for learning.
+
+    ## Description
+
+    A simulated machine runs a workload under the agent that is deployed by ``ghostd``. Whenever a task
+    needs a place in a run queue (it is new, it wakes, it yields, or it lost its CPU), the environment asks
+    for its key. Smaller keys run first, ties by arrival. A step answers one decision; time stands still
+    until every task that arrived at the same instant has its key, and then goes on to the next decision.
+    Nothing is asked when a task goes straight to an idle CPU, since no answer would matter.
+
+    With ``wakeup_preemption=True`` a waking task takes the CPU of the running task with the greatest key, if
+    that is greater than its own. The keys of running tasks are asked for, too (the feature ``running``
+    says so), in further steps without time. It is worth more than any cleverness in placement.
+
+    ## Action space
+
+    ``Box(-1, 1, (1,), float32)``: the key. Keys out of bounds are clipped to them, and NaN means behind
+    all; both count in ``info["illegal_actions"]``.
+
+    ## Observation space
+
+    ``Box((19,), float32)``: one row about the task, see ``env.unwrapped.schema.features`` for name, unit, bounds
+    and formula of each number. Times are logarithms against the running geometric mean of bursts, so one
+    policy fits microseconds and seconds. What is not known is 0 with its presence bit at 0. After the end
+    of an episode there is no decision: all is zero.
+
+    ## Reward
+
+    ``"slowdown"``: minus the integral over time of the sum, over tasks waiting in run queues, of 1/(expected
+    burst): the slowdown that accrues, as far as it can be known online. ``"wait"``: minus the integral of the
+    number of waiting tasks, in units of the mean interarrival. Rewards are differences of one integral, so
+    the return of an episode does not depend on how often it asked. ``info["dt_ns"]`` is the time that
+    passed, for discounting by elapsed time.
+
+    ## Starting state
+
+    An empty machine at time 0, and the workload's first tasks. ``reset(seed=s)`` fixes arrivals, bursts and
+    sleeps, the same under every policy; a reset without a seed goes on to the next episode of the seed.
+
+    ## Episode end
+
+    Terminated when every task has finished, or when those left wait for each other for ever (``info["deadlock"]``
+    says who waits for whom). Truncated at the horizon: ``horizon_bursts`` times the workload's nominal mean
+    interarrival, fixed at reset; or after ``max_episode_steps``.
+    The last info carries ``trace_hash`` (equal for equal runs, in Go and in Python), ``figures`` (what an
+    experimenter would read off), ``return``, ``instance``, ``illegal_actions``.
+
+    ## Arguments
+
+    - ``workload``: a kind with parameters, as in ``"bimodal:load=0.8:cpus=6:scale=2"``, or the path of an
+      rt-app file. ``ghostlab list`` names all.
+    - ``profile``: what the machine costs, as in ``"linux"``; by default the workload's own.
+    - ``wakeup_preemption``: see above.
+    - ``events``: ``"default"``, ``"fork"`` or ``"all"``: which enqueues are asked about.
+    - ``timing``: ``"sync"``, ``"async+135ms"``, ``"hold=50us+27us"``: when an answer takes effect.
+    - ``reward``: ``"slowdown"`` or ``"wait"``.
+    - ``horizon_bursts``: 2000; fewer are biased where long bursts are rare.
+    - ``max_episode_steps``: 0 is no limit.
+    - ``invalid_action``: ``"back"``, or ``"raise"`` for ``ActionError`` before anything is stepped.
+    - ``age_bound_us``: a task that waits longer goes first, whatever its key; 1 s.
+    - ``inference_us``: what a decision costs on the machine; by default the profile's.
+    - ``slice_us``: the common slice; by default the workload's, else the profile's.
+    - ``warmup``: share of the horizon that figures (not rewards) leave out.
+    - ``render_mode``: ``None`` or ``"ansi"``.
+
+    ## Version history
+
+    - v0: first release.
+    """
+
+    _kind = "priority"
+
+
+class PlacementEnv(_Env):
+    """Name a place in the run queue: one of the first eight, or the back.
+
+    ## Description
+
+    As ``PriorityEnv``, but the queue keeps the places that it is given: the question that the RL fork of ghOSt asks.
+    Nothing is asked when the queue is empty.
+
+    ## Action space
+
+    ``Discrete(9)``: slot k < 8 is "before the task seen at slot k"; 8 is the back. ``info["action_mask"]``
+    (int8) and ``action_masks()`` (bool) give the legal ones: k below the number of waiting tasks, and the
+    back. An illegal action means the back and counts in ``info["illegal_actions"]``.
+
+    ## Observation space
+
+    ``Box((75,), float32)``: the task's row as in ``PriorityEnv``, then seven numbers for each of the first
+    eight waiting tasks, the first of which is its presence bit.
+
+    ## Reward, starting state, episode end
+
+    As ``PriorityEnv``.
+
+    ## Arguments
+
+    As ``PriorityEnv``, but for ``wakeup_preemption``, which needs keys and is refused.
+
+    ## Version history
+
+    - v0: first release.
+    """
+
+    _kind = "placement"

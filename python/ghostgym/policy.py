@@ -1,0 +1,85 @@
+"""A model in the Go runtime, to be asked from Python."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from . import _native, errors
+
+
+class Policy:
+    """An ONNX model run by the engine that the agent uses: same file, same rows, same bits."""
+
+    def __init__(self, model: bytes, name: str = "") -> None:
+        try:
+            self._model = _native.Model(model)
+        except errors.GhostgymError as error:
+            raise type(error)(f"{name or 'model'}: {error}") from None
+        self._bytes = model
+        self.name = name
+        info = self._model.info
+        self.width = int(info["width"])
+        self.out_width = int(info["out_width"])
+        self.metadata: dict[str, str] = info["metadata"]
+        self.kind: str | None = info["schema"] or None  # "priority", "placement", or None
+        self.refusal: str = info["refusal"]  # why it cannot schedule, "" if it can
+
+    def __bytes__(self) -> bytes:
+        return self._bytes
+
+    def __reduce__(self) -> Any:
+        return type(self), (self._bytes, self.name)
+
+    def score(self, obs: npt.ArrayLike) -> npt.NDArray[np.float32]:
+        """What the model gives for one row (a vector) or a batch (a matrix) of observations."""
+        rows = np.ascontiguousarray(obs, dtype=np.float32)
+        batch = np.atleast_2d(rows)
+        if batch.ndim != 2 or batch.shape[1] != self.width:
+            raise errors.ShapeError(
+                f"obs: want ({self.width},) or (n, {self.width}), got {rows.shape}"
+            )
+        out = np.empty((len(batch), self.out_width), np.float32)
+        if len(batch):
+            self._model.score(batch, out)
+        return out[0] if rows.ndim == 1 else out
+
+    def act(self, obs: npt.ArrayLike, mask: npt.ArrayLike | None = None) -> npt.NDArray[Any]:
+        """The action for each row: a key, shape (1,); or the index of the greatest legal logit.
+
+        Args:
+            obs: one row or a batch.
+            mask: legal actions, one row or a batch; ignored where the model gives keys.
+        """
+        scores = self.score(obs)
+        if self.kind == "priority" or (self.kind is None and self.out_width == 1):
+            return scores
+        masked = scores.astype(np.float64)
+        masked[np.isnan(masked)] = -np.inf
+        if mask is not None:
+            legal = np.asarray(mask).astype(bool)
+            if legal.shape != scores.shape:
+                raise errors.ShapeError(f"mask: want {scores.shape}, got {legal.shape}")
+            masked[~legal] = -np.inf
+        best = masked.argmax(axis=-1)
+        nothing = ~np.isfinite(masked).any(axis=-1)
+        return np.where(nothing, scores.shape[-1] - 1, best)
+
+    def close(self) -> None:
+        """Free the library's side."""
+        self._model.close()
+
+
+def load_policy(path: str | os.PathLike[str]) -> Policy:
+    """Load an ONNX file into the Go runtime; it need not have a schema of ours.
+
+    Raises:
+        ModelError: the file is no model, or has something that the runtime does not know: every such node
+            is named.
+        OSError: the file cannot be read.
+    """
+    return Policy(Path(path).read_bytes(), str(path))

@@ -1,0 +1,69 @@
+"""Whole episodes inside the library, policy included."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from . import _native, errors
+
+
+@dataclass(frozen=True)
+class Rollouts:
+    """Results of every policy on every instance; arrays are (policies, instances)."""
+
+    returns: npt.NDArray[np.float64]
+    figures: dict[str, npt.NDArray[np.float64]]  # NaN where a figure does not exist
+    decisions: npt.NDArray[np.int64]
+    trace_hash: list[list[str]]
+
+
+def rollout(
+    policies: Sequence[bytes | str],
+    instances: Sequence[dict[str, Any]],
+    options: dict[str, Any],
+    *,
+    fallback: str = "las",
+    workers: int = 0,
+) -> Rollouts:
+    """Run every policy on every instance; equal, to the bit, to stepping through Gymnasium.
+
+    Args:
+        policies: models as ONNX bytes, or names of schedulers such as "gittins+wp" or "oracle".
+        instances: ``{"workload": spec, "seed": int, "episode": int}`` each.
+        options: of the environment, as ``library_options`` makes them.
+        fallback: the heuristic that answers where a model cannot.
+        workers: threads; 0 is one per CPU.
+
+    Raises:
+        ModelError: a model cannot be loaded or is for another schema.
+        ConfigError: a name or option does not exist.
+        KeyboardInterrupt: Ctrl-C, at once.
+    """
+    for i, p in enumerate(policies):
+        if not isinstance(p, (bytes, str)):
+            raise errors.ConfigError(
+                f"policies[{i}]: want a model's bytes or a scheduler's name, not {type(p).__name__}"
+            )
+    reply = _native.call_interruptible(
+        "rollout",
+        {
+            "policies": list(policies),
+            "instances": list(instances),
+            "options": options,
+            "fallback": fallback,
+            "workers": workers,
+        },
+    )
+    shape = (len(policies), len(instances))
+    hashes = reply["trace_hash"]
+    return Rollouts(
+        returns=_native.floats(reply["returns"], shape),
+        figures={k: _native.floats(v, shape) for k, v in reply["figures"].items()},
+        decisions=np.frombuffer(reply["decisions"], "<i8").reshape(shape).copy(),
+        trace_hash=[list(hashes[i * shape[1] : (i + 1) * shape[1]]) for i in range(shape[0])],
+    )

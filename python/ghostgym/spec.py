@@ -1,0 +1,84 @@
+"""What the library says of itself: schemas, names, spaces. Nothing is written down twice."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+from . import _native
+
+
+@dataclass(frozen=True)
+class Schema:
+    """What a row of numbers and its answer mean."""
+
+    kind: str  # "priority" or "placement"
+    hash: str
+    text: str  # canonical; the hash is of it
+    features: tuple[dict[str, Any], ...]
+    action: dict[str, Any]
+
+    @property
+    def width(self) -> int:
+        """How many numbers a row has."""
+        return len(self.features)
+
+    @property
+    def names(self) -> list[str]:
+        """The features' names, in order."""
+        return [f["name"] for f in self.features]
+
+    @property
+    def observation_space(self) -> gym.spaces.Box:
+        """Rows: float32, with the bounds that values are clipped to."""
+        low = np.array([f["lo"] for f in self.features], np.float32)
+        high = np.array([f["hi"] for f in self.features], np.float32)
+        return gym.spaces.Box(low, high, dtype=np.float32)
+
+    @property
+    def action_space(self) -> gym.Space[Any]:
+        """Discrete places for a slot schema, a bounded Box of shape (1,) for a key."""
+        if self.action["kind"] == "slot":
+            return gym.spaces.Discrete(int(self.action["n"]))
+        return gym.spaces.Box(
+            np.float32(self.action["lo"]), np.float32(self.action["hi"]), (1,), np.float32
+        )
+
+
+@lru_cache(maxsize=1)
+def spec() -> dict[str, Any]:
+    """Every schema, workload, scheduler, profile, reward and choice of events there is."""
+    found: dict[str, Any] = _native.call("spec")
+    return found
+
+
+@lru_cache(maxsize=2)
+def schema(kind: str) -> Schema:
+    """The schema of a kind, "priority" or "placement"."""
+    s = spec()["schemas"][kind]
+    return Schema(kind, s["hash"], s["text"], tuple(s["features"]), s["action"])
+
+
+def sample_instances(
+    n: int, *, kinds: list[str] | None = None, seed: int = 0, held_out: bool = False
+) -> list[dict[str, Any]]:
+    """Draw workload instances, ``n`` of each kind.
+
+    Args:
+        n: how many of each kind.
+        kinds: names of workloads; all eight if None.
+        seed: of the draw; each instance also gets a seed of its own.
+        held_out: draw parameters that training never sees (2, 12 or 16 CPUs, scale 1/4 or 4) instead of
+            those that it does (4, 6 or 8 CPUs, scale 1/2 to 2).
+
+    Returns:
+        Instances as ``reset(options={"instances": [...]})`` and ``rollout`` take them:
+        ``{"workload": spec, "seed": int, "episode": 0}``.
+    """
+    request = {"kinds": kinds or [], "n": n, "seed": seed, "held": held_out}
+    drawn: list[dict[str, Any]] = _native.call("sample", request)["instances"]
+    return drawn

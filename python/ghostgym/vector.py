@@ -1,0 +1,299 @@
+"""Many environments at once, stepped inside the library."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import numpy.typing as npt
+from gymnasium.vector import AutoresetMode
+from gymnasium.vector.utils import batch_space
+
+from . import _native, errors
+from .rollout import Rollouts, rollout
+from .spec import Schema, schema
+
+_AUTORESET = {
+    "NextStep": ("next_step", AutoresetMode.NEXT_STEP),
+    "SameStep": ("same_step", AutoresetMode.SAME_STEP),
+    "Disabled": ("disabled", AutoresetMode.DISABLED),
+}
+
+_OPTIONS = (
+    "profile", "wakeup_preemption", "events", "timing", "reward", "horizon_bursts",
+    "max_episode_steps", "invalid_action", "age_bound_us", "inference_us", "slice_us", "warmup",
+)  # fmt: skip
+
+
+def library_options(kind: str, **given: Any) -> dict[str, Any]:
+    """The options of an environment as the library takes them; None stands for its own default."""
+    unknown = set(given) - set(_OPTIONS)
+    if unknown:
+        raise errors.ConfigError(
+            f"unknown option {', '.join(sorted(unknown))}; there are {', '.join(_OPTIONS)}"
+        )
+    options: dict[str, Any] = {"schema": kind, "inference_us": -1.0}
+    options.update({k: v for k, v in given.items() if v is not None})
+    for name in ("horizon_bursts", "age_bound_us", "inference_us", "slice_us", "warmup"):
+        if name in options:
+            options[name] = float(options[name])
+    return options
+
+
+class GhostVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
+    """``num_envs`` environments of one kind over the deployed agent, stepped in one call.
+
+    Every unfinished sub-environment has exactly one open decision; a step answers one in each, and every
+    clock is its own. What one does depends neither on the others nor on ``workers``: the transitions are
+    those of single environments with the same seeds.
+
+    Args:
+        num_envs: how many.
+        kind: "priority" or "placement"; fixed by the id under ``make_vec``.
+        workload: a workload spec, or a list of them, of which sub-environment i takes number i modulo
+            their count.
+        autoreset: "NextStep" (the step after the end ignores its action and returns the reset
+            observation with reward 0), "SameStep" (reset at once; the last observation and info are in
+            ``info["final_obs"]`` and ``info["final_info"]``) or "Disabled" (the caller resets with
+            ``options={"reset_mask": ...}``). RLlib assumes the first, SB3 and TorchRL need the second
+            or third.
+        copy: results are fresh arrays. With False they are the library's own, overwritten by the next
+            step or reset: only for code that keeps nothing.
+        workers: threads that step shards of the environments.
+        max_episode_steps, render_mode: as Gymnasium passes them on.
+        **options: those of the single environment, see ``ghostgym.PriorityEnv``.
+    """
+
+    metadata: dict[str, Any] = {  # noqa: RUF012 - Gymnasium's name; replaced, never changed
+        "render_modes": ["ansi"],
+        "render_fps": 1,
+        "autoreset_mode": AutoresetMode.NEXT_STEP,
+    }
+
+    def __init__(
+        self,
+        num_envs: int = 1,
+        *,
+        kind: str = "priority",
+        workload: str | Sequence[str] = "dispersive:load=0.9",
+        autoreset: str = "NextStep",
+        copy: bool = True,
+        workers: int = 1,
+        render_mode: str | None = None,
+        **options: Any,
+    ) -> None:
+        if autoreset not in _AUTORESET:
+            raise errors.ConfigError(
+                f"autoreset: {autoreset!r} is none of {', '.join(_AUTORESET)}"
+            )
+        if render_mode not in (None, "ansi"):
+            raise errors.ConfigError(f"render_mode: {render_mode!r} is none of None, 'ansi'")
+        name, mode = _AUTORESET[autoreset]
+        self.num_envs = num_envs
+        self.schema: Schema = schema(kind)
+        self.render_mode = render_mode
+        self.metadata = {**type(self).metadata, "autoreset_mode": mode}
+        self.single_observation_space = self.schema.observation_space
+        self.single_action_space = self.schema.action_space
+        self.observation_space = batch_space(self.single_observation_space, num_envs)
+        self.action_space = batch_space(self.single_action_space, num_envs)
+        self._options = library_options(kind, **options)
+        self._mode = mode
+        self._copy = copy
+        self._seeded = False
+        self._by_key = self.schema.action["kind"] == "key"
+        workloads = [workload] if isinstance(workload, str) else list(workload)
+        self._vector = _native.Vector(
+            {
+                **self._options,
+                "num_envs": num_envs,
+                "workloads": workloads,
+                "autoreset": name,
+                "workers": workers,
+            }
+        )
+        a = self._vector.arrays
+        self._obs, self._mask, self._action = a["obs"], a["mask"], a["action"]
+        self._reward, self._dt = a["reward"], a["dt_ns"]
+        self._terminated = a["terminated"].view(np.bool_)
+        self._truncated = a["truncated"].view(np.bool_)
+        self._mask8 = self._mask.view(np.int8)  # what Discrete.sample wants
+        self._over = np.zeros(num_envs, np.bool_)
+        self._all = np.ones(num_envs, np.bool_)
+
+    # -- Gymnasium ---------------------------------------------------------------------------------
+
+    def reset(
+        self,
+        *,
+        seed: int | Sequence[int | None] | None = None,
+        options: dict[str, Any] | None = None,
+    ) -> tuple[npt.NDArray[np.float32], dict[str, Any]]:
+        """Start episodes.
+
+        Args:
+            seed: sub-environment i gets ``seed + i`` (or ``seed[i]``) and episode 0. Without one, each
+                goes on to the next episode of its seed.
+            options: ``{"reset_mask": bool array}`` resets some only; ``{"instances": [...]}`` gives
+                each (None: keeps its own) a workload, seed and episode: see ``sample_instances``.
+        """
+        options = options or {}
+        unknown = set(options) - {"reset_mask", "instances"}
+        if unknown:
+            raise errors.ConfigError(
+                f"reset options: unknown {', '.join(sorted(unknown))}; there are reset_mask, instances"
+            )
+        request: dict[str, Any] = {}
+        if isinstance(seed, (int, np.integer)):
+            super().reset(seed=int(seed))
+            request["seed"] = int(seed)
+        elif seed is not None:
+            request["seeds"] = [None if s is None else int(s) for s in seed]
+        elif not self._seeded and "instances" not in options:
+            request["seed"] = int(self.np_random.integers(1 << 62))
+        mask = options.get("reset_mask")
+        if mask is not None:
+            mask = np.asarray(mask)
+            if mask.shape != (self.num_envs,) or mask.dtype != np.bool_ or not mask.any():
+                raise errors.ShapeError(
+                    f"reset_mask: want a bool array of shape ({self.num_envs},) with one true at least"
+                )
+            request["mask"] = mask.astype(np.uint8).tobytes()
+        if options.get("instances") is not None:
+            request["instances"] = list(options["instances"])
+        self._vector.reset(request)
+        self._seeded = True
+        self._over[:] = False if mask is None else self._over & ~mask
+        info: dict[str, Any] = {}
+        self._put(info)
+        return self._out(self._obs), info
+
+    def step(
+        self, actions: Any
+    ) -> tuple[
+        npt.NDArray[np.float32],
+        npt.NDArray[np.float64],
+        npt.NDArray[np.bool_],
+        npt.NDArray[np.bool_],
+        dict[str, Any],
+    ]:
+        """Answer one decision in each environment."""
+        try:
+            self._action[:] = actions[:, 0] if self._by_key else actions
+        except (ValueError, IndexError, TypeError) as error:
+            raise errors.ShapeError(
+                f"actions: want {self.action_space}, got {type(actions).__name__} of shape "
+                f"{np.shape(actions)}: {error}"
+            ) from None
+        self._vector.step()
+        info: dict[str, Any] = {}
+        self._put(info)
+        if self._terminated.any() or self._truncated.any():
+            self._tell_ends(info)
+        if self._copy:
+            return (
+                self._obs.copy(), self._reward.copy(), self._terminated.copy(),
+                self._truncated.copy(), info,
+            )  # fmt: skip
+        return self._obs, self._reward, self._terminated, self._truncated, info
+
+    def _out(self, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        return array.copy() if self._copy else array
+
+    def _put(self, info: dict[str, Any]) -> None:
+        """What every step and reset tells."""
+        info["action_mask"] = self._out(self._mask8)
+        info["_action_mask"] = self._out(self._all)
+        info["dt_ns"] = self._out(self._dt)
+        info["_dt_ns"] = self._out(self._all)
+
+    def _tell_ends(self, info: dict[str, Any]) -> None:
+        """What a step tells of the episodes that it ended."""
+        ended = self._vector.info()["ended"]
+        n = self.num_envs
+        told = {key: np.full(n, None, dtype=object) for key in _END_KEYS}
+        which = np.zeros(n, np.bool_)
+        for e in ended:
+            i = e["index"]
+            which[i] = True
+            for key, value in end_info(e).items():
+                told[key][i] = value
+        if self._mode is not AutoresetMode.SAME_STEP:
+            for key in _END_KEYS:
+                info[key], info[f"_{key}"] = told[key], which.copy()
+            return
+        final = np.full(n, None, dtype=object)
+        rows, masks = self._vector.arrays["final_obs"], self._vector.arrays["final_mask"]
+        for i in np.flatnonzero(which):
+            final[i] = rows[i].copy()
+        last: dict[str, Any] = {**told, "action_mask": masks.view(np.int8).copy()}
+        last |= {f"_{key}": which.copy() for key in (*_END_KEYS, "action_mask")}
+        info["final_obs"], info["_final_obs"] = final, which.copy()
+        info["final_info"], info["_final_info"] = last, which.copy()
+
+    def action_masks(self) -> npt.NDArray[np.bool_]:
+        """The legal actions of each open decision: bool, (num_envs, 9); (num_envs, 1) for keys."""
+        return self._mask.view(np.bool_).copy()
+
+    def render(self) -> tuple[str, ...]:  # type: ignore[override]
+        """Each environment's open decision, as text."""
+        if self.render_mode is None:
+            raise errors.ConfigError("render: pass render_mode='ansi' to make the environment")
+        return tuple(describe_row(self.schema, row) for row in self._obs)
+
+    def close_extras(self, **kwargs: Any) -> None:
+        """Free the library's side."""
+        self._vector.close()
+
+    # -- beyond Gymnasium --------------------------------------------------------------------------
+
+    def rollout(
+        self,
+        policies: Sequence[bytes | str],
+        instances: Sequence[dict[str, Any]],
+        *,
+        fallback: str = "las",
+        workers: int = 0,
+    ) -> Rollouts:
+        """Run whole episodes inside the library, every policy on every instance: see ``rollout``."""
+        return rollout(
+            policies, instances, self._options, fallback=fallback, workers=workers
+        )
+
+
+class PriorityVectorEnv(GhostVectorEnv):
+    """What ``make_vec("ghostgym/Priority-v0", n)`` makes."""
+
+    def __init__(self, num_envs: int = 1, **kwargs: Any) -> None:
+        super().__init__(num_envs, kind="priority", **kwargs)
+
+
+class PlacementVectorEnv(GhostVectorEnv):
+    """What ``make_vec("ghostgym/Placement-v0", n)`` makes."""
+
+    def __init__(self, num_envs: int = 1, **kwargs: Any) -> None:
+        super().__init__(num_envs, kind="placement", **kwargs)
+
+
+_END_KEYS = ("trace_hash", "figures", "return", "deadlock", "illegal_actions", "instance")
+
+
+def end_info(ended: dict[str, Any]) -> dict[str, Any]:
+    """What the info of an episode's last step carries, from the library's record of it."""
+    return {
+        "trace_hash": ended["trace_hash"],
+        "figures": ended["figures"],
+        "return": ended["return"],
+        "deadlock": ended.get("deadlock") or [],
+        "illegal_actions": ended["illegal_actions"],
+        "instance": {k: ended[k] for k in ("workload", "seed", "episode")},
+    }
+
+
+def describe_row(s: Schema, row: npt.NDArray[np.float32]) -> str:
+    """A decision's row as a table of names and values."""
+    width = max(len(n) for n in s.names)
+    lines = [f"{name:<{width}}  {value:8.3f}" for name, value in zip(s.names, row, strict=True)]
+    return "\n".join(lines)
