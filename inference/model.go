@@ -12,6 +12,7 @@ import (
 	"io"
 	"maps"
 	"os"
+	"strings"
 
 	"github.com/ghostgym/ghostgym/inference/graph"
 	"github.com/ghostgym/ghostgym/inference/onnx"
@@ -22,6 +23,7 @@ import (
 type Options struct {
 	MaxBytes    int64  // size of the file; 0 means 32 MiB
 	MaxElements int64  // constants in the file, values per row, and work of constant folding; 0 means 8,388,608
+	MaxItems    int64  // nodes, edges, attributes, constants, inputs and outputs; 0 means 65,536
 	Output      string // the output that Score computes; "" means the first
 	// FixedBatch takes an input's fixed dimension 0 for the batch. Without it such a model is refused, because
 	// an export with a fixed batch may have the batch size baked into other places.
@@ -31,6 +33,7 @@ type Options struct {
 const (
 	defaultMaxBytes    = 32 << 20
 	defaultMaxElements = 8 << 20
+	defaultMaxItems    = 64 << 10
 )
 
 // IO is the signature of an input or output.
@@ -63,10 +66,13 @@ func Load(b []byte, o Options) (*Model, error) {
 	if o.MaxElements == 0 {
 		o.MaxElements = defaultMaxElements
 	}
-	if o.MaxBytes < 0 || o.MaxElements < 0 || o.MaxElements > 1<<31 {
-		return nil, fmt.Errorf("inference: limits of %d bytes and %d elements are out of range", o.MaxBytes, o.MaxElements)
+	if o.MaxItems == 0 {
+		o.MaxItems = defaultMaxItems
 	}
-	g, err := onnx.Decode(b, onnx.Limits{MaxBytes: o.MaxBytes, MaxElements: o.MaxElements})
+	if o.MaxBytes < 0 || o.MaxItems < 0 || o.MaxElements < 0 || o.MaxElements > 1<<31 {
+		return nil, fmt.Errorf("inference: limits of %d bytes, %d elements and %d items are out of range", o.MaxBytes, o.MaxElements, o.MaxItems)
+	}
+	g, err := onnx.Decode(b, onnx.Limits{MaxBytes: o.MaxBytes, MaxElements: o.MaxElements, MaxItems: o.MaxItems})
 	if err != nil {
 		return nil, err
 	}
@@ -128,14 +134,14 @@ func (m *Model) OutWidth() int { return m.program.OutWidth }
 
 // Describe prints the signature and the compiled plan.
 func (m *Model) Describe() string {
-	s := ""
+	var b strings.Builder
 	for _, v := range m.inputs {
-		s += fmt.Sprintf("input   %q %s %v\n", v.Name, v.Type, v.Dims)
+		fmt.Fprintf(&b, "input   %q %s %v\n", v.Name, v.Type, v.Dims)
 	}
 	for _, v := range m.outputs {
-		s += fmt.Sprintf("output  %q %s %v\n", v.Name, v.Type, v.Dims)
+		fmt.Fprintf(&b, "output  %q %s %v\n", v.Name, v.Type, v.Dims)
 	}
-	return s + m.program.Describe()
+	return b.String() + m.program.Describe()
 }
 
 // Reference computes n rows in float64 with nothing fused: slow, and independent of the kernels that Score uses.

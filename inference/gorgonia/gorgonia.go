@@ -38,7 +38,7 @@ func Score(b []byte, rows []float32, n int) (out []float32, err error) {
 	if n < 1 || len(rows) != n*m.Width() {
 		return nil, fmt.Errorf("gorgonia: %d float32s are not %d rows of %d", len(rows), n, m.Width())
 	}
-	g, err := decoder.Decode(b, decoder.Limits{MaxBytes: int64(len(b)), MaxElements: 1 << 23})
+	g, err := decoder.Decode(b, decoder.Limits{MaxBytes: int64(len(b)), MaxElements: 1 << 23, MaxItems: 1 << 20})
 	if err != nil {
 		return nil, err
 	}

@@ -18,7 +18,8 @@ import (
 // Limits bound the work that a file can cause.
 type Limits struct {
 	MaxBytes    int64 // size of the file
-	MaxElements int64 // elements in all constants together
+	MaxElements int64 // elements in all constants and lists together
+	MaxItems    int64 // nodes, edges, attributes, constants, inputs and outputs together
 }
 
 // The versions that the operators are written against.
@@ -72,7 +73,9 @@ func build(s *scan, r *recorder, opset int64) (*graph.Graph, error) {
 			data[v.name] = v.data
 		}
 	}
+	initialized := make(map[string]bool, len(s.inits))
 	for _, t := range s.inits {
+		initialized[t.name] = true
 		v := &graph.Value{Name: t.name, Type: graph.Type(t.typ), Dims: t.dims, Known: true}
 		if t.defect == "" {
 			c, err := constant(&t, data[t.name])
@@ -84,11 +87,11 @@ func build(s *scan, r *recorder, opset int64) (*graph.Graph, error) {
 		values[t.name] = v
 	}
 	for _, in := range s.inputs {
-		if old := values[in.name]; old != nil {
-			if old.Const == nil && !slices.ContainsFunc(s.inits, func(t tensorInfo) bool { return t.name == in.name }) {
-				return nil, fmt.Errorf("onnx: input %q occurs twice", in.name)
-			}
+		if initialized[in.name] {
 			continue // an initializer listed among the inputs is a constant here
+		}
+		if values[in.name] != nil {
+			return nil, fmt.Errorf("onnx: input %q occurs twice", in.name)
 		}
 		if in.kind != 1 {
 			return nil, graph.Refuse("input %q is not a tensor; export without sequences, maps and optionals", in.name)
@@ -110,14 +113,16 @@ func build(s *scan, r *recorder, opset int64) (*graph.Graph, error) {
 	if g.Nodes, err = graph.Order(nodes); err != nil {
 		return nil, fmt.Errorf("onnx: %w", err)
 	}
+	seen := make(map[*graph.Value]bool, len(s.outputs))
 	for _, out := range s.outputs {
 		v := values[out.name]
 		if v == nil {
 			return nil, fmt.Errorf("onnx: output %q is computed by no node", out.name)
 		}
-		if slices.Contains(g.Outputs, v) {
+		if seen[v] {
 			return nil, fmt.Errorf("onnx: output %q occurs twice", out.name)
 		}
+		seen[v] = true
 		g.Outputs = append(g.Outputs, v)
 		g.Declared = append(g.Declared, graph.Declared{
 			Type: graph.Type(out.typ), Dims: out.dims, Symbols: out.symbols, Shaped: out.shaped,

@@ -12,7 +12,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-var limits = onnx.Limits{MaxBytes: 1 << 20, MaxElements: 1 << 20}
+var limits = onnx.Limits{MaxBytes: 1 << 20, MaxElements: 1 << 20, MaxItems: 1 << 20}
 
 func decode(t *testing.T, b *onnxtest.Builder) *graph.Graph {
 	t.Helper()
@@ -157,7 +157,7 @@ func TestLongChainBackwards(t *testing.T) {
 		}
 		b.Node("Relu", []string{from}, []string{fmt.Sprintf("v%d", i)}, nil)
 	}
-	g, err := onnx.Decode(b.Bytes(), onnx.Limits{MaxBytes: 1 << 22, MaxElements: 1})
+	g, err := onnx.Decode(b.Bytes(), onnx.Limits{MaxBytes: 1 << 22, MaxElements: 1, MaxItems: 1 << 20})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,6 +21,7 @@ type scan struct {
 	functions       int
 	graphs          int
 	elements        int64
+	items           int64
 	slim            []byte // a GraphProto
 }
 
@@ -51,6 +52,14 @@ type tensorInfo struct {
 
 func newScan(l Limits) *scan {
 	return &scan{limits: l, opsets: map[string]int64{}, meta: map[string]string{}}
+}
+
+// charge counts items against the limit. onnx-go makes an edge from each result of a node to each operand.
+func (s *scan) charge(n int64) error {
+	if s.items += n; s.items > s.limits.MaxItems {
+		return graph.Refuse("the graph has more than %d nodes, edges, attributes, constants, inputs and outputs", s.limits.MaxItems)
+	}
+	return nil
 }
 
 func (s *scan) model(b []byte) error {
@@ -149,6 +158,9 @@ func (s *scan) graph(b []byte) error {
 			if err := f.want(protowire.BytesType, "graph"); err != nil {
 				return err
 			}
+			if err := s.charge(1); err != nil {
+				return err
+			}
 		}
 		switch f.num {
 		case 1:
@@ -202,6 +214,13 @@ func (s *scan) node(b []byte) error {
 			if err := f.text(&text, path); err != nil {
 				return err
 			}
+			other := len(n.in)
+			if f.num == 1 {
+				other = len(n.out)
+			}
+			if err := s.charge(max(1, int64(other))); err != nil {
+				return err
+			}
 			if f.num == 1 {
 				n.in = append(n.in, text)
 			} else {
@@ -217,6 +236,9 @@ func (s *scan) node(b []byte) error {
 			return f.text(&n.domain, path+".domain")
 		case 5:
 			if err := f.want(protowire.BytesType, path); err != nil {
+				return err
+			}
+			if err := s.charge(1); err != nil {
 				return err
 			}
 			a, err := s.attribute(f.body, path, &n)
@@ -304,7 +326,7 @@ func (s *scan) attribute(b []byte, path string, n *nodeInfo) (attributeInfo, err
 		found++
 		if typ != 4 {
 			slim = append(slim, f.raw...)
-			return nil
+			return s.list(f, path)
 		}
 		if err := f.want(protowire.BytesType, path); err != nil {
 			return err
@@ -334,6 +356,22 @@ func (s *scan) attribute(b []byte, path string, n *nodeInfo) (attributeInfo, err
 	}
 	a.slim = slim
 	return a, nil
+}
+
+// list counts the elements of a list attribute against the limit.
+func (s *scan) list(f field, path string) error {
+	n := int64(1)
+	var err error
+	switch f.num {
+	case 7:
+		n, err = f.count(4, path)
+	case 8:
+		n, err = f.count(0, path)
+	}
+	if s.elements += n; err == nil && s.elements > s.limits.MaxElements {
+		err = graph.Refuse("%s brings the lists and constants above the limit of %d elements", path, s.limits.MaxElements)
+	}
+	return err
 }
 
 // decodable says whether onnx-go can read the tensor: it cannot read one without elements.

@@ -3,6 +3,7 @@ package plan
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/ghostgym/ghostgym/inference/graph"
 	"github.com/ghostgym/ghostgym/inference/op"
@@ -47,23 +48,20 @@ func (b *binder) input(nodes []*graph.Node, fixed bool) *graph.Value {
 		}
 	}
 	var input *graph.Value
-	names := ""
+	var names []string
 	for _, v := range b.g.Inputs {
 		if !used[v] {
 			continue
 		}
-		if input != nil {
-			names += ", "
-		}
 		input = v
-		names += fmt.Sprintf("%q", v.Name)
+		names = append(names, fmt.Sprintf("%q", v.Name))
 		b.rows(v, fixed)
 	}
 	switch {
 	case input == nil:
 		b.refuse(nil, "the output depends on no input")
-	case names != fmt.Sprintf("%q", input.Name):
-		b.refuse(nil, "the output depends on several inputs (%s); a row of one float32 input is scored", names)
+	case len(names) > 1:
+		b.refuse(nil, "the output depends on several inputs (%s); a row of one float32 input is scored", strings.Join(names, ", "))
 	case input.Type != graph.Float32:
 		b.refuse(nil, "input %q has type %s, expected float32", input.Name, input.Type)
 	}

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/ghostgym/ghostgym/inference/f32"
 	"github.com/ghostgym/ghostgym/inference/graph"
@@ -78,14 +79,15 @@ func Compile(g *graph.Graph, o Options) (*Program, error) {
 	p.output = g.Outputs[0]
 	if o.Output != "" {
 		p.output = nil
-		names := ""
+		var names []string
 		for i, v := range g.Outputs {
-			if names += fmt.Sprintf(" %q", v.Name); v.Name == o.Output {
+			names = append(names, fmt.Sprintf("%q", v.Name))
+			if v.Name == o.Output {
 				p.output, declared = v, g.Declared[i]
 			}
 		}
 		if p.output == nil {
-			return nil, graph.Refuse("the model has no output %q; it has%s", o.Output, names)
+			return nil, graph.Refuse("the model has no output %q; it has %s", o.Output, strings.Join(names, ", "))
 		}
 	}
 	b := &binder{g: g, limit: o.MaxElements}

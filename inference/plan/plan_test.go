@@ -12,7 +12,7 @@ import (
 
 func compile(t *testing.T, b []byte) *Program {
 	t.Helper()
-	g, err := onnx.Decode(b, onnx.Limits{MaxBytes: 1 << 20, MaxElements: 1 << 20})
+	g, err := onnx.Decode(b, onnx.Limits{MaxBytes: 1 << 20, MaxElements: 1 << 20, MaxItems: 1 << 20})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +88,7 @@ func TestFoldingIsBounded(t *testing.T) {
 		b.Node("Relu", []string{at}, []string{at + "r"}, nil)
 		at += "r"
 	}
-	g, err := onnx.Decode(b.Node("Add", []string{"x", at}, []string{"y"}, nil).Bytes(), onnx.Limits{MaxBytes: 1 << 20, MaxElements: 1000})
+	g, err := onnx.Decode(b.Node("Add", []string{"x", at}, []string{"y"}, nil).Bytes(), onnx.Limits{MaxBytes: 1 << 20, MaxElements: 1000, MaxItems: 1 << 20})
 	if err != nil {
 		t.Fatal(err)
 	}
