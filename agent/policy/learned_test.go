@@ -154,6 +154,7 @@ func TestLearnedFallsBack(t *testing.T) {
 
 	p.Reset(0)
 	s.change = func(n int, out []float32) error {
+		clear(out)
 		out[0], out[1], out[2], out[3] = float32(math.NaN()), 1e9, float32(math.Inf(-1)), -0.5
 		return nil
 	}
