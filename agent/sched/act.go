@@ -84,11 +84,11 @@ func (c *Core) grant(dst []kernel.Txn, q *queue, index int, n, victim int32, age
 	return append(dst, kernel.Txn{Task: t.ID, CPU: n, Barrier: t.Seq, Slice: slice})
 }
 
-// preempt lets tasks of this turn's batch take CPUs from running tasks with greater keys, the worst first.
+// preempt lets waking and new tasks of this turn's batch take CPUs from running tasks with greater keys, the worst first.
 func (c *Core) preempt(q *queue, dst []kernel.Txn) []kernel.Txn {
 	for q.len() > 0 {
 		t := &c.tasks[q.at(0).task]
-		if t.batch != c.turn {
+		if t.batch != c.turn || !comesAnew(t.Reason) {
 			break
 		}
 		worst, key := int32(-1), t.Key

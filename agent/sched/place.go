@@ -75,10 +75,12 @@ func (c *Core) asks(t *Task) bool {
 	return !c.queues[t.Queue].trivial
 }
 
-// askRunning adds a row for each running task of the queue, in CPU order, so that keys compare what is true now.
+// askRunning adds a row for each running task of the queue, in CPU order, so that keys compare what is true now: if the batch has
+// a task that comes anew. A preempted task does not preempt in its turn, or two tasks that a policy judges differently running and
+// waiting would take the CPU from each other for ever, without any time passing.
 func (c *Core) askRunning(index int32, q *queue) {
 	for _, d := range c.batch {
-		q.asked = q.asked || d.Queue == index
+		q.asked = q.asked || d.Queue == index && comesAnew(d.Reason)
 	}
 	if !q.asked {
 		return
@@ -91,6 +93,8 @@ func (c *Core) askRunning(index int32, q *queue) {
 	}
 }
 
+func comesAnew(r Reason) bool { return r == ReasonNew || r == ReasonWakeup }
+
 // chooseQueue picks the queue before the features are read. With one queue per CPU: the previous CPU if it is idle, else the
 // lowest-numbered idle one, else the previous; new tasks take CPUs in turn as their previous one. Who was preempted or yields
 // stays where it is.
@@ -101,7 +105,7 @@ func (c *Core) chooseQueue(t *Task) {
 		to = c.cpus[c.chooseCPU(t)].queue
 	}
 	q := &c.queues[to]
-	if t.Reason == ReasonNew || t.Reason == ReasonWakeup {
+	if comesAnew(t.Reason) {
 		if from >= 0 && from != to { // virtual times of different queues are compared by their distance from the queue's clock
 			t.VRuntime += q.minV - c.queues[from].minV
 		}

@@ -1,0 +1,273 @@
+"""From a trained policy to a file that the agent runs, checked before it is written.
+
+A model that schedules is ONNX with a dynamic batch axis: one float32 input of rows, one output of keys
+(n, 1) or logits over places (n, 9). Everything that the policy does to a row stands in the graph; masking
+and arg-max are the agent's. Metadata says what the rows mean, so that the agent can refuse a model made
+for other rows.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+from . import errors
+from .policy import Policy
+from .spec import Schema, schema
+
+Array = npt.NDArray[np.float32]
+
+META_SCHEMA = "ghostgym.schema"
+META_HASH = "ghostgym.schema_hash"
+META_ACTION = "ghostgym.action"
+META_RANGES = "ghostgym.ranges"
+
+MIN_OBSERVATIONS = 1000
+_OPSET = 17
+_IR = 8
+LEAK = 0.1
+
+
+class ScoreNet:
+    """A small net over rows: linear, or one hidden layer of leaky ReLUs; its parameters are one vector.
+
+    The output layer is scaled by ``gain``, so that keys of an untrained net stay well inside the action
+    space. Only the order of keys matters.
+    """
+
+    def __init__(self, inputs: int, hidden: int = 16, outputs: int = 1, gain: float = 0.1) -> None:
+        self.inputs, self.hidden, self.outputs, self.gain = inputs, hidden, outputs, gain
+        if hidden:
+            self._shapes = [(hidden, inputs), (hidden,), (outputs, hidden), (outputs,)]
+        else:
+            self._shapes = [(outputs, inputs), (outputs,)]
+        self._ends = np.cumsum([int(np.prod(s)) for s in self._shapes])
+        self.size = int(self._ends[-1])
+        self._proto: onnx.ModelProto | None = None
+
+    def initial(self, rng: np.random.Generator) -> Array:
+        """Parameters to start from: random directions, a quiet output."""
+        theta = np.zeros(self.size, np.float32)
+        parts = self.split(theta)
+        if self.hidden:
+            parts[0][:] = rng.normal(size=parts[0].shape) / np.sqrt(self.inputs)
+            parts[2][:] = 0.3 * rng.normal(size=parts[2].shape) / np.sqrt(self.hidden)
+        else:
+            parts[0][:] = 0.3 * rng.normal(size=parts[0].shape) / np.sqrt(self.inputs)
+        return theta
+
+    def split(self, theta: Array) -> list[Array]:
+        """Views of the parameters, layer by layer: weights (out, in), biases (out,)."""
+        starts = [0, *self._ends[:-1]]
+        return [
+            theta[a:b].reshape(s) for a, b, s in zip(starts, self._ends, self._shapes, strict=True)
+        ]
+
+    def _weights(self, theta: Array) -> list[Array]:
+        parts = [p.copy() for p in self.split(theta)]
+        parts[-2] *= np.float32(self.gain)
+        parts[-1] *= np.float32(self.gain)
+        return parts
+
+    def score(self, theta: Array, rows: Array) -> Array:
+        """The reference: what the graph computes, in NumPy."""
+        parts = self._weights(theta)
+        x = rows
+        if self.hidden:
+            x = x @ parts[0].T + parts[1]
+            x = np.where(x < 0, np.float32(LEAK) * x, x)
+        return np.asarray(x @ parts[-2].T + parts[-1], np.float32)
+
+    def to_onnx(self, theta: Array) -> bytes:
+        """The net as an ONNX file without metadata. The graph is built once; weights are put in."""
+        if self._proto is None:
+            self._proto = self._graph()
+        for tensor, value in zip(
+            self._proto.graph.initializer, self._weights(theta), strict=True
+        ):
+            tensor.raw_data = np.ascontiguousarray(value, "<f4").tobytes()
+        encoded: bytes = self._proto.SerializeToString()
+        return encoded
+
+    def _graph(self) -> onnx.ModelProto:
+        names = ["w1", "b1", "w2", "b2"] if self.hidden else ["w", "b"]
+        initializers = [
+            numpy_helper.from_array(np.zeros(s, np.float32), n)
+            for n, s in zip(names, self._shapes, strict=True)
+        ]
+        if self.hidden:
+            nodes = [
+                helper.make_node("Gemm", ["row", "w1", "b1"], ["h"], "hidden", transB=1),
+                helper.make_node("LeakyRelu", ["h"], ["a"], "leaky", alpha=LEAK),
+                helper.make_node("Gemm", ["a", "w2", "b2"], ["score"], "score", transB=1),
+            ]
+        else:
+            nodes = [helper.make_node("Gemm", ["row", "w", "b"], ["score"], "score", transB=1)]
+        graph = helper.make_graph(
+            nodes,
+            "score",
+            [helper.make_tensor_value_info("row", TensorProto.FLOAT, ["batch", self.inputs])],
+            [helper.make_tensor_value_info("score", TensorProto.FLOAT, ["batch", self.outputs])],
+            initializers,
+        )
+        model = helper.make_model(
+            graph, opset_imports=[helper.make_opsetid("", _OPSET)], producer_name="ghostgym"
+        )
+        model.ir_version = _IR
+        return model
+
+
+def _schema_of(env: Any) -> Schema:
+    """The schema of an environment, of its kind's name, or the schema itself."""
+    if isinstance(env, Schema):
+        return env
+    if isinstance(env, str):
+        return schema(env)
+    found = getattr(getattr(env, "unwrapped", env), "schema", None)
+    if not isinstance(found, Schema):
+        raise errors.ConfigError(
+            f"env: want an environment of ghostgym, or 'priority' or 'placement', not {env!r}"
+        )
+    return found
+
+
+def with_metadata(
+    model: bytes, env: Any, ranges: Mapping[str, Any] | None = None, **extra: Any
+) -> bytes:
+    """The same model with metadata that says what its rows mean.
+
+    Args:
+        model: ONNX bytes.
+        env: an environment, "priority" or "placement".
+        ranges: what it was trained on, such as ``{"cpus": [4, 8]}``; others give a warning.
+        **extra: recipe, seed and the like; kept as ``ghostgym.<name>``.
+    """
+    from . import __version__
+
+    s = _schema_of(env)
+    proto = onnx.ModelProto()
+    try:
+        proto.ParseFromString(model)
+    except Exception as error:
+        raise errors.ModelError(f"the model cannot be read: {error}") from error
+    kept = [p for p in proto.metadata_props if not p.key.startswith("ghostgym.")]
+    del proto.metadata_props[:]
+    proto.metadata_props.extend(kept)
+    meta = {
+        META_SCHEMA: s.text,
+        META_HASH: s.hash,
+        META_ACTION: s.action["kind"],
+        "ghostgym.version": __version__,
+        "ghostgym.onnx": onnx.__version__,
+        **{f"ghostgym.{k}": v if isinstance(v, str) else json.dumps(v) for k, v in extra.items()},
+    }
+    if ranges:
+        meta[META_RANGES] = json.dumps({k: list(v) for k, v in ranges.items()})
+    for key in sorted(meta):
+        entry = proto.metadata_props.add()
+        entry.key, entry.value = key, meta[key]
+    encoded: bytes = proto.SerializeToString()
+    return encoded
+
+
+def save(
+    path: str | os.PathLike[str],
+    model: bytes,
+    env: Any,
+    reference: Callable[[Array], npt.ArrayLike],
+    observations: npt.ArrayLike,
+    *,
+    tolerance: float = 1e-4,
+    ranges: Mapping[str, Any] | None = None,
+    **extra: Any,
+) -> Policy:
+    """Write a model, after the Go runtime has reproduced the trained policy with it.
+
+    Args:
+        path: of the file; it is written whole or not at all.
+        model: ONNX bytes.
+        env: what its rows mean: an environment, "priority" or "placement".
+        reference: the trained policy: rows (n, width) to keys or logits (n, out).
+        observations: at least 1,000 rows that the policy has met.
+        tolerance: how far a score may be off, absolute and relative; actions must agree besides.
+        ranges, **extra: see ``with_metadata``.
+
+    Returns:
+        The policy as loaded from what was written.
+
+    Raises:
+        ModelError: the runtime and the trained policy disagree, or the model cannot run; nothing is written.
+    """
+    s = _schema_of(env)
+    rows = np.ascontiguousarray(observations, np.float32)
+    if rows.ndim != 2 or rows.shape[1] != s.width or len(rows) < MIN_OBSERVATIONS:
+        raise errors.ModelError(
+            f"observations: want at least {MIN_OBSERVATIONS} rows of {s.width}, got {rows.shape}"
+        )
+    stamped = with_metadata(model, s, ranges, **extra)
+    policy = Policy(stamped, str(path))
+    if policy.refusal:
+        raise errors.ModelError(f"{path}: {policy.refusal}")
+    wanted = np.asarray(reference(rows), np.float32)
+    got = policy.score(rows)
+    if wanted.shape != got.shape:
+        raise errors.ModelError(
+            f"{path}: the policy gives {wanted.shape} for {rows.shape}, the exported model {got.shape}"
+        )
+    off = np.abs(got - wanted)
+    bad = ~(off <= tolerance * (1 + np.abs(wanted)))
+    if bad.any():
+        i, j = np.unravel_index(int(np.argmax(np.where(bad, off, -1))), off.shape)
+        raise errors.ModelError(
+            f"{path}: not written: the exported model disagrees with the trained policy on "
+            f"{int(bad.any(axis=1).sum())} of {len(rows)} observations, worst on number {i}: "
+            f"output {j} is {got[i, j]!r}, the policy gives {wanted[i, j]!r}"
+        )
+    write_whole(path, stamped)
+    return policy
+
+
+def stamp(
+    path: str | os.PathLike[str],
+    env: Any,
+    *,
+    ranges: Mapping[str, Any] | None = None,
+    **extra: Any,
+) -> Policy:
+    """Give an ONNX file from anywhere the metadata of an environment, in place, if it can schedule there.
+
+    Raises:
+        ModelError: the runtime cannot run it, or its shapes are not the environment's; the file is unchanged.
+    """
+    stamped = with_metadata(Path(path).read_bytes(), env, ranges, **extra)
+    policy = Policy(stamped, str(path))
+    if policy.refusal:
+        raise errors.ModelError(f"{path}: {policy.refusal}")
+    out = policy.score(np.zeros((3, policy.width), np.float32))
+    if not np.isfinite(out).all():
+        raise errors.ModelError(f"{path}: it gives {out[0]} for a row of zeros")
+    write_whole(path, stamped)
+    return policy
+
+
+def write_whole(path: str | os.PathLike[str], data: bytes) -> None:
+    """Write a file whole or not at all."""
+    target = Path(path)
+    fd, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    try:
+        with os.fdopen(fd, "wb") as file:
+            file.write(data)
+        os.chmod(name, 0o644)
+        os.replace(name, target)
+    except BaseException:
+        os.unlink(name)
+        raise
