@@ -25,7 +25,7 @@ build: $(V)/.installed ## bin/ghostd, bin/ghostlab and the Python package in .ve
 	@$(PY) python/toolchain.py programs
 
 demo: build ## train, export, deploy and compare, in under five minutes; leaves out/demo
-	@$(PY) -m ghostgym.demo --out out/demo
+	@$(PY) train/demo.py --out out/demo
 
 test: build lint ## everything, as CI runs it
 	@$(TOOLS); go test ./...
@@ -43,7 +43,7 @@ models: build ## train the models that the tree ships
 	@$(PY) train/es.py --schema priority --seconds 60 --seed 1 --out models/priority.onnx
 
 experiment: build ## every scheduler on every workload, held out in seed, parameters and kind (about an hour)
-	@$(PY) -m ghostgym.demo --out out/experiment --full
+	@$(PY) train/demo.py --out out/experiment --full
 
 clean: ## remove what was built, .venv included
 	@rm -rf $(V) bin out dist python/ghostgym/*.so

@@ -279,7 +279,7 @@ func (a *Agent) settleDeadlines(now kernel.Time) error {
 		if !ok {
 			break
 		}
-		a.turn.Answers = append(a.turn.Answers, trace.Answer{ID: x.id, Task: x.task, Placement: x.p})
+		a.turn.Answers = append(a.turn.Answers, trace.Answer{ID: x.id, Task: x.task, Seq: x.seq, Placement: x.p})
 		if x.id == 0 {
 			a.core.Rekey(now, x.task, x.seq, x.p.Key)
 			continue

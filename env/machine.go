@@ -169,6 +169,13 @@ type Result struct {
 	Deadlock   []string        `json:"deadlock,omitempty" msgpack:"deadlock,omitempty"`
 }
 
+// Peek reads a run that goes on: bursts still open are not in it.
+func (m *Machine) Peek() Result {
+	r := m.Result()
+	r.Figures.Fates, r.Terminated = *m.Agent.Core().Fates(), false
+	return r
+}
+
 // Result reads a finished run.
 func (m *Machine) Result() Result {
 	st := m.Sim.Stats()
@@ -199,6 +206,11 @@ func (m *Machine) Observe() (more bool, r float64, err error) {
 // Run runs the machine with its policy to the end and returns what it showed. When ctx is cancelled, the result covers what was
 // run. The sum of rewards is the same, to the bit, as that of an Episode whose actions are the policy's answers.
 func (m *Machine) Run(ctx context.Context) (Result, error) {
+	return m.RunWith(ctx, func() {})
+}
+
+// RunWith is Run, with a call of meanwhile now and then, between turns.
+func (m *Machine) RunWith(ctx context.Context, meanwhile func()) (Result, error) {
 	p := m.setup.Policy
 	if p == nil {
 		return Result{}, errors.New("env: Run needs a policy")
@@ -218,9 +230,11 @@ func (m *Machine) Run(ctx context.Context) (Result, error) {
 		if err = m.Agent.Place(m.out[:len(batch)]); err != nil {
 			break
 		}
-		if n&1023 == 0 && ctx.Err() != nil {
-			err = ctx.Err()
-			break
+		if n&1023 == 0 {
+			if meanwhile(); ctx.Err() != nil {
+				err = ctx.Err()
+				break
+			}
 		}
 	}
 	err = errors.Join(err, m.Finish())

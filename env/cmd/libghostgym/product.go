@@ -9,6 +9,7 @@ import (
 
 	"github.com/ghostgym/ghostgym/agent/feature"
 	"github.com/ghostgym/ghostgym/env"
+	"github.com/ghostgym/ghostgym/env/compare"
 	"github.com/ghostgym/ghostgym/inference"
 	"github.com/ghostgym/ghostgym/models"
 )
@@ -31,6 +32,9 @@ var product = backend{
 func allCalls() map[string]call {
 	all := map[string]call{}
 	for name, f := range env.Calls() {
+		all[name] = f
+	}
+	for name, f := range compare.Calls() {
 		all[name] = f
 	}
 	maps.Copy(all, selftestCalls)

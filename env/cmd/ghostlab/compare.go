@@ -1,0 +1,164 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/ghostgym/ghostgym/agent"
+	"github.com/ghostgym/ghostgym/agent/sched"
+	"github.com/ghostgym/ghostgym/env/compare"
+	"github.com/ghostgym/ghostgym/env/workload"
+	"github.com/ghostgym/ghostgym/models"
+)
+
+var compareCommand = command{
+	name: "compare", line: "run schedulers on workloads and compare them pair by pair",
+	usage: `
+Usage: ghostlab compare --workload W[,W…] --schedulers S[,S…] [--model FILE] [flags]
+
+Runs every scheduler on every workload, the same instances for each, repetitions interleaved at random, and
+writes summary.json, summary.md and results.csv into --out. Differences are paired, with 95 % intervals.
+
+A workload is a kind with parameters ("bimodal:load=0.8:cpus=6:scale=2") or the path of an rt-app file. A
+scheduler is policy[+wp][@profile] ("gittins+wp", "cfs@linux"); "learned" asks the model. 'ghostlab list'
+names all there is. Ctrl-C keeps the repetitions that are finished.
+
+Examples:
+  ghostlab compare --workload bimodal,rocksdb --schedulers rr,las,gittins --reps 20 --out out/heuristics
+  ghostlab compare --workload frame --schedulers learned+wp,cfs+wp --model model.onnx --reps 20 --out out/frame
+`,
+	run: runCompare,
+}
+
+func runCompare(c *call) error {
+	var p compare.Plan
+	var workloads, schedulers, model, out, events, timing, heldOut string
+	var quiet, lenient bool
+	f := c.flags
+	f.StringVar(&workloads, "workload", "", "comma-separated workloads: `W[,W…]`")
+	f.StringVar(&schedulers, "schedulers", "", "comma-separated schedulers: `S[,S…]`")
+	f.StringVar(&model, "model", "", "ONNX `FILE` that answers for learned")
+	f.StringVar(&p.Fallback, "fallback", "las", "`heuristic` that answers where the model cannot")
+	f.IntVar(&p.Reps, "reps", 20, "repetitions, each with a seed of its own")
+	f.Uint64Var(&p.Seed, "seed", 0, "seed of the first repetition")
+	f.StringVar(&out, "out", "", "`folder` for summary.json, summary.md and results.csv")
+	f.Float64Var(&p.Bursts, "bursts", 2000, "horizon, in mean interarrivals, where the workload has no duration of its own")
+	f.Float64Var(&p.Warmup, "warmup", 0.25, "`share` of the horizon left out of means and percentiles")
+	f.StringVar(&events, "events", "default", "which enqueues are asked about: default, fork or all")
+	f.StringVar(&timing, "timing", "sync", "when an answer takes effect: sync, async[+DELAY] or hold=BOUND[+DELAY]")
+	f.StringVar(&heldOut, "held-out", "", "what workloads differ in from training, for the report: `W=seed|parameters|kind,…`")
+	f.IntVar(&p.Workers, "workers", 0, "threads; 0 is one per CPU")
+	f.BoolVar(&quiet, "quiet", false, "do not show progress")
+	f.BoolVar(&lenient, "lenient", false, "repair rt-app files where that is possible, and list the repairs")
+	if err := c.parse(); err != nil {
+		return err
+	}
+	if len(c.args) > 0 {
+		return usage("%q is no flag; workloads go into --workload, schedulers into --schedulers", c.args[0])
+	}
+	if workloads == "" || schedulers == "" {
+		return usage("--workload and --schedulers are needed; 'ghostlab list' names all there is")
+	}
+	if out == "" && c.json == "" {
+		return usage("--out FOLDER or --json FILE is needed: where is the result to go?")
+	}
+	held := map[string]string{}
+	for _, pair := range split(heldOut) {
+		name, kind, ok := strings.Cut(pair, "=")
+		if i := strings.LastIndex(pair, "="); ok && i >= 0 { // parameters of the workload have an = too
+			name, kind = pair[:i], pair[i+1:]
+		}
+		held[name] = kind
+	}
+	for _, w := range split(workloads) {
+		spec := w
+		if lenient && workload.IsFile(strings.SplitN(w, ":", 2)[0]) {
+			spec += ":lenient=1"
+		}
+		p.Workloads = append(p.Workloads, compare.Workload{Name: w, Specs: []string{spec}, HeldOut: held[w]})
+		delete(held, w)
+	}
+	for name := range held {
+		return usage("--held-out: %q is none of the workloads", name)
+	}
+	p.Schedulers = split(schedulers)
+	var err error
+	if p.Events, err = sched.ParseEvents(events); err != nil {
+		return usageError{err}
+	}
+	if p.Timing, err = agent.ParseTiming(timing); err != nil {
+		return usageError{err}
+	}
+	if model != "" {
+		if p.Model, err = models.LoadFile(model); err != nil {
+			return usageError{err}
+		}
+	}
+	for _, dir := range []string{out, filepath.Dir(c.json)} {
+		if dir != "" && (dir != "." || c.json != "" && c.json != "-") {
+			if err := compare.CheckDir(dir); err != nil {
+				return usageError{err}
+			}
+		}
+	}
+	if !quiet {
+		p.Progress = progress(c)
+	}
+	report, err := compare.Execute(c.ctx, p)
+	stopped := errors.Is(err, compare.ErrStopped)
+	if err != nil && !stopped {
+		if errors.Is(err, context.Canceled) {
+			return err
+		}
+		return usageError{err}
+	}
+	report.Manifest.Command = "ghostlab compare " + strings.Join(os.Args[min(2, len(os.Args)):], " ")
+	if out != "" {
+		if err := report.Save(out); err != nil {
+			return err
+		}
+	}
+	if c.json != "" {
+		b, err := report.JSON()
+		if err != nil {
+			return err
+		}
+		if err := c.put(b); err != nil {
+			return err
+		}
+	}
+	fmt.Fprint(c.text(), report.Markdown())
+	if stopped {
+		return err
+	}
+	return nil
+}
+
+// split reads a comma-separated list.
+func split(s string) []string {
+	var all []string
+	for _, x := range strings.Split(s, ",") {
+		if x = strings.TrimSpace(x); x != "" {
+			all = append(all, x)
+		}
+	}
+	return all
+}
+
+// progress prints a line now and then, with the time left.
+func progress(c *call) func(done, total int) {
+	start := time.Now()
+	last := start
+	return func(done, total int) {
+		if now := time.Now(); now.Sub(last) > 2*time.Second && done < total {
+			last = now
+			left := time.Duration(float64(now.Sub(start)) / float64(done) * float64(total-done))
+			fmt.Fprintf(c.stderr, "  %d of %d runs, %s left\n", done, total, left.Round(time.Second))
+		}
+	}
+}
