@@ -193,7 +193,7 @@ def _packaged_cc(machine: str) -> str:
 def _vcs() -> list[str]:
     """Stamp the commit where git can read it; go build fails where git is there and cannot."""
     readable = shutil.which("git") and _output(["git", "-C", str(ROOT), "rev-parse", "HEAD"])
-    return [] if readable else ["-buildvcs=false"]
+    return ["-buildvcs=true" if readable else "-buildvcs=false"]
 
 
 def _output(command: list[str], cwd: str | None = None, **extra: str) -> str | None:

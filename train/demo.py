@@ -99,7 +99,8 @@ def claims(report: dict[str, Any]) -> tuple[list[str], list[str]]:
     head = f"{'workload':<28}{'held out':<12}" + "".join(f"{f'vs {r}':>12}" for r in [*rivals, "gittins"])
     lines = ["mean waiting time of learned, in percent of each rival's (paired; = is no difference)", head]
     beaten, logs = [], []
-    for name, w in report["workloads"].items():
+    for name in WORKLOADS:
+        w = report["workloads"][name]
         cells = []
         wins = True
         for r in [*rivals, "gittins"]:

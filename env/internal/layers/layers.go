@@ -1,0 +1,2 @@
+// Package layers holds the test that keeps imports pointing down.
+package layers
