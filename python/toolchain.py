@@ -89,7 +89,7 @@ class Toolchain:
         command = [self.go, "build", "-trimpath", *_vcs(), flags, *arguments]
         done = subprocess.run(
             command, cwd=ROOT, env=environment, stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT, universal_newlines=True, check=False,
+            stderr=subprocess.STDOUT, text=True, check=False,
         )  # fmt: skip
         if done.returncode:
             noise = "go: downloading "
@@ -120,7 +120,7 @@ def version() -> str:
     text = (PACKAGE / "__init__.py").read_text(encoding="utf-8")
     found = re.search(r'(?m)^__version__ = "([^"]+)"$', text)
     if found is None:
-        raise BuildError(f"{PACKAGE / '__init__.py'}: no line __version__ = \"...\"")
+        raise BuildError(f'{PACKAGE / "__init__.py"}: no line __version__ = "..."')
     return found.group(1)
 
 
@@ -168,7 +168,14 @@ def _find_cc() -> str:
         source.write_text(program, encoding="ascii")
         for name in ("cc", "gcc", "clang"):
             cc = shutil.which(name)
-            command = [cc or "", "-shared", "-fPIC", "-o", str(source.with_suffix(".so")), str(source)]
+            command = [
+                cc or "",
+                "-shared",
+                "-fPIC",
+                "-o",
+                str(source.with_suffix(".so")),
+                str(source),
+            ]
             if cc and _output(command) is not None:
                 return cc
     return ""
@@ -201,7 +208,7 @@ def _output(command: list[str], cwd: str | None = None, **extra: str) -> str | N
     try:
         done = subprocess.run(
             command, cwd=cwd, env=dict(os.environ, **extra), stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL, universal_newlines=True, check=True,
+            stderr=subprocess.DEVNULL, text=True, check=True,
         )  # fmt: skip
     except (OSError, subprocess.CalledProcessError):
         return None
@@ -211,7 +218,9 @@ def _output(command: list[str], cwd: str | None = None, **extra: str) -> str | N
 def make_venv(folder: str) -> None:
     """Make a virtual environment that can build the package, by whichever means the machine has."""
     if sys.version_info < (3, 10):
-        raise BuildError(f"ghostgym needs Python 3.10 or newer, and {sys.executable} is {platform.python_version()}.")
+        raise BuildError(
+            f"ghostgym needs Python 3.10 or newer, and {sys.executable} is {platform.python_version()}."
+        )
     missing = Toolchain().requirements()
     python = Path(folder) / "bin" / "python"
     if not python.exists():

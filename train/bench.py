@@ -44,9 +44,7 @@ def environments(reps: int) -> list[dict[str, Any]]:
     out = []
     for name in ("Priority", "Placement"):
         for num in (1, 64, 256):
-            env = gym.make_vec(
-                f"ghostgym/{name}-v0", num_envs=num, workload="dispersive:load=0.9"
-            )
+            env = gym.make_vec(f"ghostgym/{name}-v0", num_envs=num, workload="dispersive:load=0.9")
             env.reset(seed=1)
             actions = [env.action_space.sample() for _ in range(64)]
             steps = max(200, 40_000 // num)
@@ -87,10 +85,21 @@ LINE = re.compile(r"^Benchmark(\S+?)(?:-\d+)?\s+\d+\s+(.*)$")
 
 def go_benchmarks(packages: list[str], pattern: str, reps: int) -> list[dict[str, Any]]:
     """What ``go test -bench`` measures, one record per benchmark and unit."""
-    command = ["go", "test", "-run", "^$", "-bench", pattern, "-benchtime", "200ms", "-count", str(reps), "-cpu", "1"]
-    done = subprocess.run(
-        [*command, *packages], cwd=ROOT, capture_output=True, text=True, check=False
-    )
+    command = [
+        "go",
+        "test",
+        "-run",
+        "^$",
+        "-bench",
+        pattern,
+        "-benchtime",
+        "200ms",
+        "-count",
+        str(reps),
+        "-cpu",
+        "1",
+    ]
+    done = subprocess.run([*command, *packages], cwd=ROOT, capture_output=True, text=True, check=False)
     if done.returncode:
         raise SystemExit(f"{' '.join(command)} failed:\n{done.stdout}{done.stderr}")
     values: dict[tuple[str, str], list[float]] = {}

@@ -16,7 +16,7 @@ from typing import Any
 
 import ghostgym
 import numpy as np
-from ghostgym import _native, export
+from ghostgym import _native
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import es
@@ -87,9 +87,7 @@ def compare(model: bytes, reps: int, bursts: float, out: Path, command: str) -> 
 
 def pair(w: dict[str, Any], a: str, b: str, metric: str) -> dict[str, Any]:
     """The paired row of a against b."""
-    found: dict[str, Any] = next(
-        p for p in w["paired"] if (p["a"], p["b"], p["metric"]) == (a, b, metric)
-    )
+    found: dict[str, Any] = next(p for p in w["paired"] if (p["a"], p["b"], p["metric"]) == (a, b, metric))
     return found
 
 
@@ -97,7 +95,10 @@ def claims(report: dict[str, Any]) -> tuple[list[str], list[str]]:
     """Lines of the printed table, and what may be claimed from it."""
     rivals = ["fifo", "rr", "front", "random"]
     head = f"{'workload':<28}{'held out':<12}" + "".join(f"{f'vs {r}':>12}" for r in [*rivals, "gittins"])
-    lines = ["mean waiting time of learned, in percent of each rival's (paired; = is no difference)", head]
+    lines = [
+        "mean waiting time of learned, in percent of each rival's (paired; = is no difference)",
+        head,
+    ]
     beaten, logs = [], []
     for name in WORKLOADS:
         w = report["workloads"][name]
@@ -136,9 +137,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--reps", type=int, default=16, help="repetitions of the comparison")
     parser.add_argument("--bursts", type=float, default=2000, help="horizon of each run")
     parser.add_argument("--seed", type=int, default=1, help="of the training")
-    parser.add_argument(
-        "--full", action="store_true", help="the whole matrix: 60 repetitions of 8,000 bursts"
-    )
+    parser.add_argument("--full", action="store_true", help="the whole matrix: 60 repetitions of 8,000 bursts")
     args = parser.parse_args(arguments)
     if args.full:
         args.reps, args.bursts = 60, 8000
@@ -157,9 +156,7 @@ def main(arguments: list[str]) -> int:
         policy = es.finish(config, trained, out / "model.onnx")
         runs = len(WORKLOADS) * len(SCHEDULERS) * args.reps
         say(f"2/4 comparing: {runs} runs in the Go agent with that file; about a minute or two")
-        report = compare(
-            bytes(policy), args.reps, args.bursts, out, "make demo"
-        )
+        report = compare(bytes(policy), args.reps, args.bursts, out, "make demo")
         say("3/4 pictures and timelines")
         plots.learning_curve(trained.curve, out / "learning_curve.png")
         plots.latency_cdf(report["cdf"], "rocksdb, other machines", out / "latency_cdf.png")
@@ -186,14 +183,11 @@ def main(arguments: list[str]) -> int:
         return 2
     say(f"4/4 done in {time.monotonic() - started:.0f} s; {out} has the files\n\n{text}\n")
     say("What next:")
+    say("  train:       .venv/bin/python train/es.py --kinds bimodal,rocksdb --seconds 20 --out out/mine.onnx")
+    say(f"  operate:     bin/ghostd run --workload interactive --scheduler learned+wp --model {out}/model.onnx")
     say(
-        "  train:       .venv/bin/python train/es.py --kinds bimodal,rocksdb --seconds 20 --out out/mine.onnx"
-    )
-    say(
-        f"  operate:     bin/ghostd run --workload interactive --scheduler learned+wp --model {out}/model.onnx"
-    )
-    say(
-        f"  experiment:  bin/ghostlab compare --workload frame,bimodal:load=0.9 --schedulers learned+wp,gittins+wp,cfs+wp "
+        f"  experiment:  bin/ghostlab compare --workload frame,bimodal:load=0.9 "
+        f"--schedulers learned+wp,gittins+wp,cfs+wp "
         f"--model {out}/model.onnx --reps 10 --out out/mine"
     )
     return 0
@@ -203,7 +197,8 @@ def best_heuristic(report: dict[str, Any], workload: str) -> str:
     """The scheduler without a model that waits least."""
     found = report["workloads"][workload]["schedulers"]
     names = [s for s in found if not s.startswith("learned")]
-    return min(names, key=lambda s: found[s]["wait_mean_us"]["mean"])
+    best: str = min(names, key=lambda s: float(found[s]["wait_mean_us"]["mean"]))
+    return best
 
 
 if __name__ == "__main__":

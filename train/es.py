@@ -92,9 +92,7 @@ def train(c: Config, progress: Callable[[str], None] = print) -> Trained:
 
     def play(thetas: list[Array], instances: list[dict[str, Any]], wp: bool) -> tuple[Array, int]:
         """Scores of parameter vectors, smaller is better, and how many decisions they took."""
-        options = library_options(
-            c.schema, horizon_bursts=c.bursts, wakeup_preemption=wp, warmup=0.25
-        )
+        options = library_options(c.schema, horizon_bursts=c.bursts, wakeup_preemption=wp, warmup=0.25)
         policies: list[bytes | str] = [
             export.with_metadata(net.to_onnx(np.asarray(t, np.float32)), schema) for t in thetas
         ]
@@ -143,9 +141,7 @@ def observations(c: Config, policy: bytes, n: int = 4 * export.MIN_OBSERVATIONS)
     kinds = c.kinds or [w["name"] for w in ghostgym.spec()["workloads"]]
     played = ghostgym.Policy(policy)
     workloads = [i["workload"] for i in ghostgym.sample_instances(2, kinds=kinds, seed=c.seed)]
-    env = ghostgym.GhostVectorEnv(
-        len(workloads), kind=c.schema, workload=workloads, horizon_bursts=c.bursts
-    )
+    env = ghostgym.GhostVectorEnv(len(workloads), kind=c.schema, workload=workloads, horizon_bursts=c.bursts)
     rows, info = env.reset(seed=c.seed)
     seen = [rows]
     for _ in range(n // len(workloads)):

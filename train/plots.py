@@ -19,16 +19,17 @@ def learning_curve(curve: list[dict[str, float]], path: Path) -> None:
     """How the averaged policy does on instances for validation, over the decisions it has learnt from."""
     figure, axes = _figure()
     axes.plot(
-        [c["decisions"] / 1e6 for c in curve], [c["ratio"] for c in curve], marker="o", color="#1f6f8b"
+        [c["decisions"] / 1e6 for c in curve],
+        [c["ratio"] for c in curve],
+        marker="o",
+        color="#1f6f8b",
     )
     axes.axhline(1, color="#888888", linestyle="--", linewidth=1)
     axes.annotate("round robin", (curve[-1]["decisions"] / 1e6, 1), ha="right", va="bottom")
     axes.set_yscale("log")
     ticks = [0.4, 0.5, 0.7, 1, 1.5, 2, 3, 5]
     low, high = min(c["ratio"] for c in curve), max(c["ratio"] for c in curve)
-    axes.set_yticks(
-        [t for t in ticks if low * 0.8 <= t <= max(high, 1) * 1.2], minor=False
-    )
+    axes.set_yticks([t for t in ticks if low * 0.8 <= t <= max(high, 1) * 1.2], minor=False)
     axes.yaxis.set_major_formatter(lambda y, _: f"{y:g}")
     axes.yaxis.set_minor_formatter(lambda _y, _: "")
     axes.set_xlabel("decisions, millions")
@@ -44,7 +45,11 @@ def latency_cdf(cdf: dict[str, Any], workload: str, path: Path) -> None:
 
     figure, axes = _figure()
     colours = colormaps["tab10"]
-    shown = [s for s in ("learned", "learned+wp", "gittins", "gittins+wp", "cfs+wp", "las", "rr", "fifo") if s in cdf[workload]]
+    shown = [
+        s
+        for s in ("learned", "learned+wp", "gittins", "gittins+wp", "cfs+wp", "las", "rr", "fifo")
+        if s in cdf[workload]
+    ]
     for i, scheduler in enumerate(shown):
         c = cdf[workload][scheduler]
         values = [max(v, 0.05) for v in c["us"]]

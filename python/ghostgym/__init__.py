@@ -1,8 +1,8 @@
 """ghostgym: train a CPU scheduling policy in Gymnasium and deploy it in the same Go agent.
 
-    import gymnasium as gym, ghostgym
-    env = gym.make("ghostgym/Priority-v0", workload="bimodal:load=0.8")
-    envs = gym.make_vec("ghostgym/Priority-v0", num_envs=64)
+import gymnasium as gym, ghostgym
+env = gym.make("ghostgym/Priority-v0", workload="bimodal:load=0.8")
+envs = gym.make_vec("ghostgym/Priority-v0", num_envs=64)
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ of its own while this one waits, and is cancelled when the wait is interrupted.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import itertools
 import os
@@ -89,8 +90,8 @@ def library() -> ctypes.CDLL:
     if _library is not None:
         return _library
     with _lock:
-        if _library is not None:
-            return _library
+        if _library is not None:  # another thread was faster
+            return _library  # type: ignore[unreachable]
         if _generation == 0:
             try:
                 _file = os.open(_PATH, os.O_RDONLY | os.O_CLOEXEC)
@@ -221,7 +222,7 @@ def call_interruptible(method: str, request: Any = None) -> Any:
         try:
             code = lib.gg_call(name, len(name), body, len(body), token, buffer.pointer)
             outcome.append(_finish(code, buffer))
-        except BaseException as error:  # noqa: BLE001 - carried to the caller's thread
+        except BaseException as error:
             outcome.append(error)
 
     thread = threading.Thread(target=work, name=f"ghostgym {method}", daemon=True)
@@ -250,9 +251,7 @@ class Handle:
         if self.closed:
             raise errors.ClosedError("it is closed")
         if self.generation != _generation:
-            raise errors.ForkedError(
-                "this belongs to the process before the fork: make a new one in the child"
-            )
+            raise errors.ForkedError("this belongs to the process before the fork: make a new one in the child")
 
     def close(self) -> None:
         """Free the object; in a forked child it is the parent's to free."""
@@ -261,10 +260,8 @@ class Handle:
         self.closed = True
 
     def __del__(self) -> None:
-        try:
+        with contextlib.suppress(Exception):  # the interpreter may be half gone
             self.close()
-        except Exception:  # noqa: BLE001, S110 - the interpreter may be half gone
-            pass
 
     def __reduce__(self) -> Any:
         raise TypeError("an object of the Go library cannot be pickled: pickle how to make it")
@@ -335,4 +332,5 @@ class Model(Handle):
 
 def floats(body: bytes, shape: Sequence[int]) -> npt.NDArray[np.float64]:
     """A tensor of a reply."""
-    return np.frombuffer(body, dtype="<f8").reshape(shape).copy()
+    tensor: npt.NDArray[np.float64] = np.frombuffer(body, dtype="<f8").reshape(shape).copy()
+    return tensor

@@ -59,9 +59,7 @@ class _Env(gym.Env[Any, Any]):
         super().reset(seed=seed)
         unknown = set(options or {}) - {"instance"}
         if unknown:
-            raise errors.ConfigError(
-                f"reset options: unknown {', '.join(sorted(unknown))}; there is instance"
-            )
+            raise errors.ConfigError(f"reset options: unknown {', '.join(sorted(unknown))}; there is instance")
         request: dict[str, Any] = {}
         if options and options.get("instance") is not None:
             request["instances"] = [options["instance"]]
@@ -73,9 +71,7 @@ class _Env(gym.Env[Any, Any]):
         self._seeded = True
         return self._obs.copy(), {"action_mask": self._mask.copy(), "dt_ns": 0}
 
-    def step(
-        self, action: Any
-    ) -> tuple[npt.NDArray[np.float32], float, bool, bool, dict[str, Any]]:
+    def step(self, action: Any) -> tuple[npt.NDArray[np.float32], float, bool, bool, dict[str, Any]]:
         """Answer the open decision."""
         try:
             self._action[0] = action[0] if self._by_key else action
@@ -90,9 +86,10 @@ class _Env(gym.Env[Any, Any]):
 
     def action_masks(self) -> npt.NDArray[np.bool_]:
         """The legal actions of the open decision, as sb3-contrib asks for them: bool, (9,) or (1,)."""
-        return self._mask.astype(np.bool_)
+        legal: npt.NDArray[np.bool_] = self._mask.astype(np.bool_)
+        return legal
 
-    def render(self) -> str:  # type: ignore[override]
+    def render(self) -> str:
         """The open decision, as text."""
         if self.render_mode is None:
             raise errors.ConfigError("render: pass render_mode='ansi' to make the environment")
@@ -182,7 +179,8 @@ class PlacementEnv(_Env):
 
     ## Description
 
-    As ``PriorityEnv``, but the queue keeps the places that it is given: the question that the RL fork of ghOSt asks.
+    As ``PriorityEnv``, but the queue keeps the places that it is given: the question that the RL fork of
+    ghOSt asks.
     Nothing is asked when the queue is empty.
 
     ## Action space

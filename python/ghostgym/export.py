@@ -68,9 +68,7 @@ class ScoreNet:
     def split(self, theta: Array) -> list[Array]:
         """Views of the parameters, layer by layer: weights (out, in), biases (out,)."""
         starts = [0, *self._ends[:-1]]
-        return [
-            theta[a:b].reshape(s) for a, b, s in zip(starts, self._ends, self._shapes, strict=True)
-        ]
+        return [theta[a:b].reshape(s) for a, b, s in zip(starts, self._ends, self._shapes, strict=True)]
 
     def _weights(self, theta: Array) -> list[Array]:
         parts = [p.copy() for p in self.split(theta)]
@@ -91,9 +89,7 @@ class ScoreNet:
         """The net as an ONNX file without metadata. The graph is built once; weights are put in."""
         if self._proto is None:
             self._proto = self._graph()
-        for tensor, value in zip(
-            self._proto.graph.initializer, self._weights(theta), strict=True
-        ):
+        for tensor, value in zip(self._proto.graph.initializer, self._weights(theta), strict=True):
             tensor.raw_data = np.ascontiguousarray(value, "<f4").tobytes()
         encoded: bytes = self._proto.SerializeToString()
         return encoded
@@ -101,8 +97,7 @@ class ScoreNet:
     def _graph(self) -> onnx.ModelProto:
         names = ["w1", "b1", "w2", "b2"] if self.hidden else ["w", "b"]
         initializers = [
-            numpy_helper.from_array(np.zeros(s, np.float32), n)
-            for n, s in zip(names, self._shapes, strict=True)
+            numpy_helper.from_array(np.zeros(s, np.float32), n) for n, s in zip(names, self._shapes, strict=True)
         ]
         if self.hidden:
             nodes = [
@@ -119,9 +114,7 @@ class ScoreNet:
             [helper.make_tensor_value_info("score", TensorProto.FLOAT, ["batch", self.outputs])],
             initializers,
         )
-        model = helper.make_model(
-            graph, opset_imports=[helper.make_opsetid("", _OPSET)], producer_name="ghostgym"
-        )
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", _OPSET)], producer_name="ghostgym")
         model.ir_version = _IR
         return model
 
@@ -140,9 +133,7 @@ def _schema_of(env: Any) -> Schema:
     return found
 
 
-def with_metadata(
-    model: bytes, env: Any, ranges: Mapping[str, Any] | None = None, **extra: Any
-) -> bytes:
+def with_metadata(model: bytes, env: Any, ranges: Mapping[str, Any] | None = None, **extra: Any) -> bytes:
     """The same model with metadata that says what its rows mean.
 
     Args:
@@ -199,7 +190,8 @@ def save(
         reference: the trained policy: rows (n, width) to keys or logits (n, out).
         observations: at least 1,000 rows that the policy has met.
         tolerance: how far a score may be off, absolute and relative; actions must agree besides.
-        ranges, **extra: see ``with_metadata``.
+        ranges: see ``with_metadata``.
+        **extra: see ``with_metadata``.
 
     Returns:
         The policy as loaded from what was written.

@@ -40,9 +40,7 @@ class Policy:
         rows = np.ascontiguousarray(obs, dtype=np.float32)
         batch = np.atleast_2d(rows)
         if batch.ndim != 2 or batch.shape[1] != self.width:
-            raise errors.ShapeError(
-                f"obs: want ({self.width},) or (n, {self.width}), got {rows.shape}"
-            )
+            raise errors.ShapeError(f"obs: want ({self.width},) or (n, {self.width}), got {rows.shape}")
         out = np.empty((len(batch), self.out_width), np.float32)
         if len(batch):
             self._model.score(batch, out)
@@ -67,7 +65,8 @@ class Policy:
             masked[~legal] = -np.inf
         best = masked.argmax(axis=-1)
         nothing = ~np.isfinite(masked).any(axis=-1)
-        return np.where(nothing, scores.shape[-1] - 1, best)
+        actions: npt.NDArray[Any] = np.where(nothing, scores.shape[-1] - 1, best)
+        return actions
 
     def close(self) -> None:
         """Free the library's side."""

@@ -44,9 +44,7 @@ class Schema:
         """Discrete places for a slot schema, a bounded Box of shape (1,) for a key."""
         if self.action["kind"] == "slot":
             return gym.spaces.Discrete(int(self.action["n"]))
-        return gym.spaces.Box(
-            np.float32(self.action["lo"]), np.float32(self.action["hi"]), (1,), np.float32
-        )
+        return gym.spaces.Box(np.float32(self.action["lo"]), np.float32(self.action["hi"]), (1,), np.float32)
 
 
 @lru_cache(maxsize=1)

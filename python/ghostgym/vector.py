@@ -31,9 +31,7 @@ def library_options(kind: str, **given: Any) -> dict[str, Any]:
     """The options of an environment as the library takes them; None stands for its own default."""
     unknown = set(given) - set(_OPTIONS)
     if unknown:
-        raise errors.ConfigError(
-            f"unknown option {', '.join(sorted(unknown))}; there are {', '.join(_OPTIONS)}"
-        )
+        raise errors.ConfigError(f"unknown option {', '.join(sorted(unknown))}; there are {', '.join(_OPTIONS)}")
     options: dict[str, Any] = {"schema": kind, "inference_us": -1.0}
     options.update({k: v for k, v in given.items() if v is not None})
     for name in ("horizon_bursts", "age_bound_us", "inference_us", "slice_us", "warmup"):
@@ -85,9 +83,7 @@ class GhostVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
         **options: Any,
     ) -> None:
         if autoreset not in _AUTORESET:
-            raise errors.ConfigError(
-                f"autoreset: {autoreset!r} is none of {', '.join(_AUTORESET)}"
-            )
+            raise errors.ConfigError(f"autoreset: {autoreset!r} is none of {', '.join(_AUTORESET)}")
         if render_mode not in (None, "ansi"):
             raise errors.ConfigError(f"render_mode: {render_mode!r} is none of None, 'ansi'")
         name, mode = _AUTORESET[autoreset]
@@ -235,9 +231,10 @@ class GhostVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
 
     def action_masks(self) -> npt.NDArray[np.bool_]:
         """The legal actions of each open decision: bool, (num_envs, 9); (num_envs, 1) for keys."""
-        return self._mask.view(np.bool_).copy()
+        legal: npt.NDArray[np.bool_] = self._mask.view(np.bool_).copy()
+        return legal
 
-    def render(self) -> tuple[str, ...]:  # type: ignore[override]
+    def render(self) -> tuple[str, ...]:
         """Each environment's open decision, as text."""
         if self.render_mode is None:
             raise errors.ConfigError("render: pass render_mode='ansi' to make the environment")
@@ -258,9 +255,7 @@ class GhostVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
         workers: int = 0,
     ) -> Rollouts:
         """Run whole episodes inside the library, every policy on every instance: see ``rollout``."""
-        return rollout(
-            policies, instances, self._options, fallback=fallback, workers=workers
-        )
+        return rollout(policies, instances, self._options, fallback=fallback, workers=workers)
 
 
 class PriorityVectorEnv(GhostVectorEnv):

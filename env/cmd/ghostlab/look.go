@@ -76,9 +76,8 @@ func runList(c *call) error {
 	for _, n := range reward.Names() {
 		sections[3].Names = append(sections[3].Names, named{n, ""})
 	}
-	for _, n := range []named{{"default", "every enqueue whose answer can matter"}, {"fork", "where the RL fork of ghOSt asks"}, {"all", "trivial ones too"}} {
-		sections[4].Names = append(sections[4].Names, n)
-	}
+	sections[4].Names = []named{{"default", "every enqueue whose answer can matter"}, {"fork", "where the RL fork of ghOSt asks"},
+		{"all", "trivial ones too"}}
 	all := map[string][]named{}
 	for _, s := range sections {
 		all[s.Key] = s.Names
