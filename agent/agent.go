@@ -266,7 +266,9 @@ func (a *Agent) Stop() error {
 }
 
 func (a *Agent) begin(ch kernel.Channel, now kernel.Time) {
-	a.turn = trace.Turn{Now: now, Channel: ch, Messages: a.msgs, Answers: a.turn.Answers[:0]}
+	t := &a.turn
+	t.Now, t.Channel, t.Messages, t.Answers = now, ch, a.msgs, t.Answers[:0]
+	t.Decisions, t.Placements, t.Rows, t.Scores = nil, nil, nil, nil
 }
 
 // settleDeadlines applies the answers that have come and ends holds and decisions that are over, then lets each channel concerned

@@ -192,7 +192,7 @@ func (s *Schema) Encode(v *sched.View, d *sched.Decision, row []float32) {
 	g := v.Stats()
 	n := v.Len(d.Queue)
 	c := scene{
-		stats: g, now: v.Now, slice: v.Slice(), perRef: math.Exp(-g.LnRef),
+		stats: g, now: v.Now, slice: v.Slice(), perRef: 1 / g.Ref,
 		waiting: float64(n) / float64(max(v.CPUs(d.Queue), 1)),
 	}
 	c.task(v.Task(d.Task), d.Running, (*[taskWidth]float32)(row))

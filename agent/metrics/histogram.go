@@ -8,6 +8,9 @@ import (
 // subBits is the binary logarithm of the number of bins per octave: a bin is at most 1/128 of its values wide.
 const subBits = 7
 
+// freshSize is how many values are counted at once.
+const freshSize = 128
+
 const numBins = (64-subBits)<<subBits + 1
 
 // Histogram counts non-negative integers in logarithmic bins. Integers below 2^subBits have a bin each; above, every octave has
@@ -15,6 +18,8 @@ const numBins = (64-subBits)<<subBits + 1
 type Histogram struct {
 	unit  float64 // integers per unit reported
 	bins  []uint64
+	fresh [freshSize]int64 // values not yet in bins: counting them together keeps the bins in the cache
+	nf    int
 	n     uint64
 	hi    uint64 // of the sum, in 128 bits: no order of adding can change a mean
 	lo    uint64
@@ -42,7 +47,10 @@ func top(bin int) int64 {
 // Add counts a value; a negative one counts as zero.
 func (h *Histogram) Add(v int64) {
 	v = max(v, 0)
-	h.bins[binOf(v)]++
+	h.fresh[h.nf] = v
+	if h.nf++; h.nf == freshSize {
+		h.settle()
+	}
 	h.n++
 	var carry uint64
 	h.lo, carry = bits.Add64(h.lo, uint64(v), 0)
@@ -50,11 +58,20 @@ func (h *Histogram) Add(v int64) {
 	h.least, h.most = min(h.least, v), max(h.most, v)
 }
 
+// settle counts what has been added.
+func (h *Histogram) settle() {
+	for _, v := range h.fresh[:h.nf] {
+		h.bins[binOf(v)]++
+	}
+	h.nf = 0
+}
+
 // Merge adds all that another histogram of the same unit has counted.
 func (h *Histogram) Merge(o *Histogram) {
 	if o.n == 0 {
 		return
 	}
+	o.settle()
 	for i := binOf(o.least); i <= binOf(o.most); i++ {
 		h.bins[i] += o.bins[i]
 	}
@@ -70,7 +87,7 @@ func (h *Histogram) Reset() {
 	if h.n > 0 {
 		clear(h.bins[binOf(h.least) : binOf(h.most)+1])
 	}
-	*h = Histogram{unit: h.unit, bins: h.bins, least: math.MaxInt64, most: -1}
+	h.n, h.hi, h.lo, h.nf, h.least, h.most = 0, 0, 0, 0, math.MaxInt64, -1
 }
 
 // N is how many values there are.
@@ -95,6 +112,7 @@ func (h *Histogram) Percentile(p float64) float64 {
 	if h.n == 0 {
 		return math.NaN()
 	}
+	h.settle()
 	rank := max(uint64(math.Ceil(p*float64(h.n)-1e-9)), 1) // 0.07*100 is a little more than 7
 	for i := binOf(h.least); i < binOf(h.most); i++ {
 		if h.bins[i] >= rank {
@@ -119,6 +137,7 @@ func (h *Histogram) CDF() []Point {
 	if h.n == 0 {
 		return nil
 	}
+	h.settle()
 	var points []Point
 	seen := uint64(0)
 	for i := binOf(h.least); i <= binOf(h.most); i++ {

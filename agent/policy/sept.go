@@ -1,17 +1,13 @@
 package policy
 
-import (
-	"math"
-
-	"github.com/ghostgym/ghostgym/agent/sched"
-)
+import "github.com/ghostgym/ghostgym/agent/sched"
 
 // sept is shortest expected burst first: the moving average of a task's bursts, or the geometric mean of all for a task that has
 // had none. A burst that has overrun what was expected is expected to be twice what it has used.
 type sept struct{}
 
 func (sept) Place(v *sched.View, batch []sched.Decision, out []sched.Placement) {
-	unknown := math.Exp(v.Stats().LnRef)
+	unknown := v.Stats().Ref
 	for i := range batch {
 		t := v.Task(batch[i].Task)
 		key := unknown

@@ -3,7 +3,6 @@ package sched
 import (
 	"errors"
 	"fmt"
-	"math"
 
 	"github.com/ghostgym/ghostgym/agent/kernel"
 )
@@ -349,7 +348,7 @@ func (c *Core) wake(t *Task, at Time, why Reason) {
 	case t.Bursts > 0:
 		t.Expect = t.MeanBurst
 	case c.stats.Bursts > 0:
-		t.Expect = math.Exp(c.stats.LnRef)
+		t.Expect = c.stats.Ref
 	default:
 		t.Expect = float64(c.cfg.Nominal)
 	}

@@ -76,6 +76,7 @@ const (
 // Stats is what the machine as a whole has shown, learned from finished bursts.
 type Stats struct {
 	LnRef     float64       // ln of the running geometric mean of bursts, in ns
+	Ref       float64       // the mean itself, in ns
 	LnDev     float64       // moving average of |ln(burst) − LnRef|
 	Util      float64       // moving average of the share of busy CPUs, sampled at ends of bursts
 	Bursts    uint64        // finished so far
@@ -86,6 +87,7 @@ type Stats struct {
 
 func (s *Stats) reset(nominal Time) {
 	*s = Stats{LnRef: lnSpan(nominal), LnDev: 1, Util: 0.5}
+	s.Ref = math.Exp(s.LnRef)
 	for i := range s.LnGittins {
 		s.LnGittins[i], s.LnRest[i] = s.LnRef, s.LnRef
 	}
@@ -93,6 +95,7 @@ func (s *Stats) reset(nominal Time) {
 
 func (s *Stats) finishBurst(ln float64, burst Time, busy float64) {
 	s.LnRef += (ln - s.LnRef) * refWeight
+	s.Ref = math.Exp(s.LnRef)
 	s.LnDev += (math.Abs(ln-s.LnRef) - s.LnDev) * refWeight
 	s.Util += (busy - s.Util) * utilWeight
 	s.Bursts++
