@@ -1,0 +1,156 @@
+"""What Gymnasium and the libraries behind it expect of one environment."""
+
+import warnings
+
+import ghostgym
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium.utils.env_checker import check_env
+
+IDS = ["ghostgym/Priority-v0", "ghostgym/Placement-v0"]
+
+
+def play(env, seed=None, limit=100_000, choose=None):
+    """Play an episode with actions that are a function of the step; return what it left."""
+    rng = np.random.default_rng(7)
+    obs, info = env.reset(seed=seed)
+    rows, rewards = [obs], []
+    for _ in range(limit):
+        if choose is not None:
+            action = choose(obs, info)
+        elif isinstance(env.action_space, gym.spaces.Discrete):
+            action = int(rng.choice(np.flatnonzero(info["action_mask"])))
+        else:
+            action = rng.uniform(-1, 1, 1).astype(np.float32)
+        obs, reward, terminated, truncated, info = env.step(action)
+        rows.append(obs)
+        rewards.append(reward)
+        if terminated or truncated:
+            return np.array(rows), rewards, terminated, info
+    raise AssertionError("the episode does not end")
+
+
+@pytest.mark.parametrize("name", IDS)
+def test_checker_has_nothing_to_say(name):
+    env = gym.make(name, workload="bimodal:load=0.9", horizon_bursts=60, render_mode="ansi")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        check_env(env.unwrapped)
+
+
+@pytest.mark.parametrize("name", IDS)
+def test_spaces(name):
+    env = gym.make(name, workload="bimodal:load=0.9", horizon_bursts=100)
+    rows, _, _, info = play(env, seed=1)
+    assert env.observation_space.is_bounded()
+    assert env.observation_space.dtype == np.float32
+    assert all(env.observation_space.contains(r) for r in rows)
+    assert info["action_mask"].dtype == np.int8
+    assert info["action_mask"][-1] == 1
+    assert not rows[-1].any(), "after the end there is no decision"
+    assert len(env.unwrapped.schema.names) == rows.shape[1]
+
+
+@pytest.mark.parametrize("name", IDS)
+def test_seeds(name):
+    env = gym.make(name, workload="heavytail:load=0.9", horizon_bursts=200)
+    rows, rewards, _, info = play(env, seed=3)
+    rows2, rewards2, _, info2 = play(env, seed=3)
+    assert np.array_equal(rows, rows2)
+    assert rewards == rewards2
+    assert info["trace_hash"] == info2["trace_hash"]
+    _, _, _, other = play(env, seed=4)
+    _, _, _, following = play(env)
+    assert len({info["trace_hash"], other["trace_hash"], following["trace_hash"]}) == 3
+    assert following["instance"] == {**other["instance"], "episode": 1}
+
+
+@pytest.mark.parametrize("name", IDS)
+@pytest.mark.parametrize("reward", ["slowdown", "wait"])
+def test_rewards_add_up(name, reward):
+    env = gym.make(name, workload="rocksdb:load=0.9", horizon_bursts=200, reward=reward)
+    _, rewards, terminated, info = play(env, seed=5)
+    assert not terminated
+    assert sum(rewards) == info["return"] < 0
+    assert info["figures"]["wait_mean_us"] > 0
+    assert info["illegal_actions"] == 0
+
+
+def test_types_of_a_step():
+    env = gym.make("ghostgym/Priority-v0", workload="bimodal:load=0.9")
+    env.reset(seed=1)
+    obs, reward, terminated, truncated, info = env.step(env.action_space.sample())
+    assert type(reward) is float
+    assert type(terminated) is bool
+    assert type(truncated) is bool
+    assert type(info["dt_ns"]) is int
+    assert obs.dtype == np.float32
+
+
+def test_a_workload_that_finishes_terminates():
+    env = gym.make("ghostgym/Placement-v0", workload="sched_bench:threads=24:cycles=3")
+    _, _, terminated, info = play(env, seed=1)
+    assert terminated
+    assert info["figures"]["finished"] == 24
+    assert info["deadlock"] == []
+
+
+def test_a_deadlock_terminates_and_says_who_waits(tmp_path):
+    path = tmp_path / "dead.json"
+    path.write_text(
+        """{"tasks": {
+        "one": {"loop": 1, "phases": {"p": {"lock0": "a", "run": 1000, "lock1": "b", "run1": 10}}},
+        "two": {"loop": 1, "phases": {"p": {"lock0": "b", "run": 1000, "lock1": "a", "run1": 10}}},
+        "three": {"loop": 1, "run": 9000}, "four": {"loop": 1, "run": 9000}, "five": {"loop": 1, "run": 9000}
+        }, "global": {"duration": 1}}"""
+    )
+    env = gym.make("ghostgym/Priority-v0", workload=str(path), events="all")
+    _, _, terminated, info = play(env, seed=1)
+    assert terminated
+    assert any("one" in line and "two" in line for line in info["deadlock"])
+
+
+def test_limit_of_steps():
+    env = gym.make("ghostgym/Priority-v0", workload="bimodal:load=0.9", max_episode_steps=11)
+    _, rewards, terminated, _ = play(env, seed=1)
+    assert len(rewards) == 11
+    assert not terminated
+
+
+def test_observations_are_copies():
+    env = gym.make("ghostgym/Placement-v0", workload="bimodal:load=0.95")
+    kept = [env.reset(seed=1)[0]]
+    for _ in range(3):
+        kept.append(env.step(8)[0])
+    frozen = [k.copy() for k in kept]
+    for _ in range(5):
+        env.step(8)
+    assert all(np.array_equal(a, b) for a, b in zip(kept, frozen, strict=True))
+
+
+def test_spec_survives_json():
+    env = gym.make("ghostgym/Priority-v0", workload="frame", wakeup_preemption=True, horizon_bursts=50)
+    again = gym.make(gym.envs.registration.EnvSpec.from_json(env.spec.to_json()))
+    assert play(env, seed=1)[3]["trace_hash"] == play(again, seed=1)[3]["trace_hash"]
+
+
+def test_render_and_close():
+    env = gym.make("ghostgym/Priority-v0", render_mode="ansi")
+    env.reset(seed=1)
+    assert "ln_attained" in env.render() or "attained" in env.render()
+    env.close()
+    env.close()
+    with pytest.raises(ghostgym.ClosedError):
+        env.unwrapped.step(np.zeros(1, np.float32))
+
+
+def test_instances_are_what_they_say():
+    env = gym.make("ghostgym/Priority-v0", workload="bimodal:load=0.9", horizon_bursts=100)
+    instance = {"workload": "heavytail:load=0.9:cpus=4", "seed": 9, "episode": 2}
+    env.reset(options={"instance": instance})
+    done = False
+    while not done:
+        _, _, a, b, info = env.step(np.zeros(1, np.float32))
+        done = a or b
+    assert info["instance"] == instance

@@ -1,0 +1,214 @@
+"""What Gymnasium and the libraries behind it expect of many environments."""
+
+import ghostgym
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium.vector import AutoresetMode
+from gymnasium.wrappers.vector import NormalizeObservation, NormalizeReward, RecordEpisodeStatistics
+
+IDS = ["ghostgym/Priority-v0", "ghostgym/Placement-v0"]
+
+
+def actions_for(space, n, step):
+    rng = np.random.default_rng(step)
+    if isinstance(space, gym.spaces.Discrete):
+        return rng.integers(0, 9, n)
+    return rng.uniform(-1, 1, (n, 1)).astype(np.float32)
+
+
+@pytest.mark.parametrize("name", IDS)
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_vector_is_its_singles(name, workers):
+    """Transitions of 64 environments are those of 64 single ones with the same seeds and actions."""
+    n, kwargs = 64, {"workload": "bimodal:load=0.9", "horizon_bursts": 40}
+    vector = gym.make_vec(name, num_envs=n, autoreset="Disabled", workers=workers, **kwargs)
+    singles = [gym.make(name, **kwargs) for _ in range(n)]
+    obs, info = vector.reset(seed=100)
+    over = np.zeros(n, bool)
+    for i, env in enumerate(singles):
+        row, one = env.reset(seed=100 + i)
+        assert np.array_equal(row, obs[i])
+        assert np.array_equal(one["action_mask"], info["action_mask"][i])
+    hashes = {}
+    for step in range(200):
+        actions = actions_for(vector.single_action_space, n, step)
+        if over.any():
+            vector.reset(options={"reset_mask": over})
+        for i in np.flatnonzero(over):
+            singles[i].reset()
+        obs, reward, terminated, truncated, info = vector.step(actions)
+        for i, env in enumerate(singles):
+            row, r, a, b, one = env.step(actions[i])
+            assert np.array_equal(row, obs[i])
+            assert (r, a, b) == (reward[i], terminated[i], truncated[i])
+            assert one["dt_ns"] == info["dt_ns"][i]
+            if a or b:
+                hashes[i] = one["trace_hash"]
+                assert info["trace_hash"][i] == one["trace_hash"]
+        over = terminated | truncated
+    assert len(hashes) == n
+
+
+def test_next_step():
+    env = gym.make_vec(IDS[0], num_envs=3, workload="bimodal:load=0.9", horizon_bursts=30)
+    assert env.metadata["autoreset_mode"] is AutoresetMode.NEXT_STEP
+    env.reset(seed=1)
+    before = np.zeros(3, bool)
+    resets = 0
+    for step in range(300):
+        _, reward, terminated, truncated, info = env.step(actions_for(env.single_action_space, 3, step))
+        assert not (terminated | truncated)[before].any()
+        assert (reward[before] == 0).all()
+        assert (info["dt_ns"][before] == 0).all()
+        resets += before.sum()
+        before = terminated | truncated
+    assert resets > 5
+
+
+def test_same_step():
+    env = gym.make_vec(IDS[1], num_envs=3, workload="bimodal:load=0.9", horizon_bursts=100, autoreset="SameStep")
+    assert env.metadata["autoreset_mode"] is AutoresetMode.SAME_STEP
+    assert ghostgym.GhostVectorEnv.metadata["autoreset_mode"] is AutoresetMode.NEXT_STEP
+    env.reset(seed=1)
+    ends = 0
+    for step in range(900):
+        obs, _, terminated, truncated, info = env.step(actions_for(env.single_action_space, 3, step))
+        over = terminated | truncated
+        if not over.any():
+            continue
+        assert np.array_equal(info["_final_obs"], over)
+        for i in range(3):
+            if over[i]:
+                ends += 1
+                assert not info["final_obs"][i].any()
+                assert obs[i].any()
+                assert len(info["final_info"]["trace_hash"][i]) == 16
+            else:
+                assert info["final_obs"][i] is None
+    assert ends > 5
+
+
+def test_disabled():
+    env = gym.make_vec(IDS[0], num_envs=2, workload="bimodal:load=0.9", horizon_bursts=30, autoreset="Disabled")
+    env.reset(seed=1)
+    with pytest.raises(ghostgym.OverError):
+        for step in range(2000):
+            env.step(actions_for(env.single_action_space, 2, step))
+    for bad in ([True, False], np.zeros(2, bool), np.ones(3, bool)):
+        with pytest.raises(ghostgym.ShapeError):
+            env.reset(options={"reset_mask": bad if isinstance(bad, np.ndarray) else np.array(bad, int)})
+
+
+def test_copies():
+    env = gym.make_vec(IDS[0], num_envs=4, workload="bimodal:load=0.9")
+    kept = [env.reset(seed=1)[0]]
+    infos = []
+    for step in range(3):
+        obs, reward, a, b, info = env.step(actions_for(env.single_action_space, 4, step))
+        kept += [obs, reward, a, b]
+        infos.append(info["action_mask"])
+    frozen = [k.copy() for k in kept]
+    for step in range(5):
+        env.step(actions_for(env.single_action_space, 4, step))
+    assert all(np.array_equal(x, y) for x, y in zip(kept, frozen, strict=True))
+    bare = gym.make_vec(IDS[0], num_envs=4, workload="bimodal:load=0.9", copy=False)
+    first = bare.reset(seed=1)[0]
+    assert bare.step(actions_for(env.single_action_space, 4, 0))[0] is first
+
+
+def test_masks():
+    env = gym.make_vec(IDS[1], num_envs=5, workload="rocksdb:load=0.95")
+    _, info = env.reset(seed=1)
+    for _ in range(50):
+        assert env.action_masks().dtype == np.bool_
+        assert np.array_equal(env.action_masks(), info["action_mask"].astype(bool))
+        actions = np.array([env.single_action_space.sample(mask=m) for m in info["action_mask"]])
+        info = env.step(actions)[4]
+
+
+def test_instances():
+    env = gym.make_vec(IDS[0], num_envs=2, workload="bimodal", horizon_bursts=30, autoreset="Disabled")
+    drawn = ghostgym.sample_instances(1, kinds=["heavytail", "rocksdb"], seed=5)
+    env.reset(options={"instances": drawn})
+    told = [None, None]
+    over = np.zeros(2, bool)
+    while not over.all():
+        _, _, a, b, info = env.step(np.zeros((2, 1), np.float32))
+        for i in np.flatnonzero(a | b):
+            told[i] = info["instance"][i]
+        over |= a | b
+        if (a | b).any() and not over.all():
+            break
+    assert [t for t in told if t] == [d for t, d in zip(told, drawn, strict=True) if t]
+    with pytest.raises(ghostgym.ConfigError, match="instances"):
+        env.reset(options={"instances": drawn[:1]})
+
+
+@pytest.mark.parametrize("mode", ["NextStep", "SameStep"])
+def test_wrappers(mode):
+    env = gym.make_vec(IDS[0], num_envs=4, workload="bimodal:load=0.9", horizon_bursts=30, autoreset=mode)
+    env = RecordEpisodeStatistics(NormalizeReward(env))
+    if mode == "NextStep":
+        env = NormalizeObservation(env)
+    env.reset(seed=1)
+    episodes = 0
+    for step in range(200):
+        info = env.step(actions_for(env.single_action_space, 4, step))[4]
+        episodes += "episode" in info
+    assert episodes
+
+
+@pytest.mark.parametrize("context", ["fork", "spawn"])
+def test_processes(context):
+    """AsyncVectorEnv loads the library in the parent, then forks."""
+
+    env = gym.vector.AsyncVectorEnv([make_one, make_one], context=context)
+    obs, _ = env.reset(seed=1)
+    assert obs.shape == (2, env.single_observation_space.shape[0])
+    for step in range(20):
+        env.step(actions_for(env.single_action_space, 2, step))
+    env.close()
+
+
+def make_one():
+    import ghostgym  # noqa: F401 - registers the ids in a spawned worker
+
+    return gym.make("ghostgym/Priority-v0", workload="bimodal:load=0.9", horizon_bursts=30)
+
+
+def test_forked_child_refuses_a_parents_handle():
+    import os
+
+    env = gym.make_vec(IDS[0], num_envs=2)
+    env.reset(seed=1)
+    read, write = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        said = "nothing"
+        try:
+            try:
+                env.step(np.zeros((2, 1), np.float32))
+            except ghostgym.ForkedError:
+                own = gym.make_vec(IDS[0], num_envs=2)
+                own.reset(seed=1)
+                own.step(np.zeros((2, 1), np.float32))
+                grandchild = os.fork()
+                if grandchild == 0:
+                    try:
+                        own.step(np.zeros((2, 1), np.float32))
+                    except ghostgym.ForkedError:
+                        deep = gym.make_vec(IDS[0], num_envs=2)
+                        deep.reset(seed=1)
+                        ghostgym._native.call("selftest.work", 200)
+                        os._exit(7)
+                    os._exit(1)
+                status = os.waitstatus_to_exitcode(os.waitpid(grandchild, 0)[1])
+                ghostgym._native.call("selftest.work", 200)
+                said = f"refused, grandchild {status}"
+        finally:
+            os.write(write, said.encode())
+            os._exit(0)
+    os.waitpid(pid, 0)
+    assert os.read(read, 100) == b"refused, grandchild 7"
+    env.step(np.zeros((2, 1), np.float32))
