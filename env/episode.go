@@ -98,7 +98,7 @@ func (e *Episode) decodeSlot(action int64, mask []uint8) (p sched.Placement, leg
 		action = -1
 	}
 	slot, legal := feature.DecodeSlot(int(action), mask)
-	return sched.Placement{Slot: slot}, legal
+	return sched.Placement{Key: sched.Behind, Slot: slot}, legal
 }
 
 // decodeKey reads a key. One out of bounds is clipped, and what is not a number goes behind all: neither is legal.

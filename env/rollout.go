@@ -22,7 +22,7 @@ type RolloutRequest struct {
 	Policies  []PolicyRef    `msgpack:"policies"`
 	Instances []InstanceSpec `msgpack:"instances"`
 	Options   Options        `msgpack:"options"`
-	Fallback  string         `msgpack:"fallback"` // of models; "": las
+	Fallback  string         `msgpack:"fallback"` // of models; "": DefaultFallback
 	Workers   int            `msgpack:"workers"`  // 0: one per CPU
 }
 
@@ -70,9 +70,6 @@ func Rollout(ctx context.Context, r RolloutRequest) (*Rollouts, error) {
 	}
 	if err := r.Options.resolve(); err != nil {
 		return nil, err
-	}
-	if r.Fallback == "" {
-		r.Fallback = "las"
 	}
 	if r.Workers <= 0 {
 		r.Workers = runtime.GOMAXPROCS(0)

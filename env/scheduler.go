@@ -14,6 +14,14 @@ import (
 // OracleName is the scheduler that knows the future. It is no policy: only a simulator has it.
 const OracleName = "oracle"
 
+// DefaultFallback is the heuristic that answers where a model cannot, when none is named.
+func DefaultFallback(order sched.Order) string {
+	if order == sched.ByKey {
+		return "las"
+	}
+	return "rr"
+}
+
 // Scheduler is what a name policy[+wp][@profile] stands for, with the model that answers for "learned".
 type Scheduler struct {
 	text     string
@@ -25,7 +33,7 @@ type Scheduler struct {
 }
 
 // ParseScheduler resolves a name. model answers for "learned" and may be nil otherwise; fallback is the heuristic that answers
-// where it cannot.
+// where it cannot; "" is DefaultFallback.
 func ParseScheduler(text string, model *models.Model, fallback string) (*Scheduler, error) {
 	s := &Scheduler{text: text, model: model, fallback: fallback}
 	head := text
@@ -54,7 +62,10 @@ func ParseScheduler(text string, model *models.Model, fallback string) (*Schedul
 		if spec.Preempt && s.order != sched.ByKey {
 			return nil, badConfig("scheduler %q: wakeup preemption (+wp) needs keys, and this model names slots", text)
 		}
-		_, err := model.NewPolicy(fallback) // what it would refuse, it refuses now
+		if fallback == "" {
+			s.fallback = DefaultFallback(s.order)
+		}
+		_, err := model.NewPolicy(s.fallback) // what it would refuse, it refuses now
 		if err != nil {
 			return nil, &configError{err}
 		}

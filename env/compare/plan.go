@@ -23,7 +23,7 @@ type Plan struct {
 	Workloads  []Workload
 	Schedulers []string
 	Model      *models.Model // answers for "learned"; nil if no scheduler is
-	Fallback   string        // of the model; "": las
+	Fallback   string        // of the model; "": env.DefaultFallback
 	Reps       int
 	Seed       uint64
 	Bursts     float64 // horizon in mean interarrivals; 0: env.DefaultHorizonBursts
@@ -66,9 +66,6 @@ func (p *Plan) resolve() ([]*env.Scheduler, error) {
 	if p.Reps < 1 || p.Reps > maxRuns/len(p.Workloads)/len(p.Schedulers) {
 		return nil, fmt.Errorf("compare: %d repetitions of %d workloads under %d schedulers: from 1 to %d runs in all", p.Reps,
 			len(p.Workloads), len(p.Schedulers), maxRuns)
-	}
-	if p.Fallback == "" {
-		p.Fallback = "las"
 	}
 	var all []*env.Scheduler
 	for i, name := range p.Schedulers {

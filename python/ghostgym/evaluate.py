@@ -16,7 +16,7 @@ def evaluate(
     against: Sequence[str] = ("gittins", "cfs", "rr"),
     *,
     wakeup_preemption: bool = False,
-    fallback: str = "las",
+    fallback: str = "",
     held_out: Mapping[str, str] | None = None,
     bursts: float = 2000,
     warmup: float = 0.25,
@@ -33,7 +33,7 @@ def evaluate(
         seeds: how many repetitions, from seed 0 on, or (first, count).
         against: names of schedulers, as in ``"gittins+wp@linux"``.
         wakeup_preemption: of the policy, if it is a model.
-        fallback: the heuristic that answers where the model cannot.
+        fallback: the heuristic that answers where the model cannot; "" is las for keys, rr for places.
         held_out: by workload, in what it differs from training: "seed", "parameters" or "kind".
         bursts: horizon in mean interarrivals, where the workload has no duration of its own.
         warmup: share of the horizon left out of means and percentiles.

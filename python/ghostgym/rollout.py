@@ -27,7 +27,7 @@ def rollout(
     instances: Sequence[dict[str, Any]],
     options: dict[str, Any],
     *,
-    fallback: str = "las",
+    fallback: str = "",
     workers: int = 0,
 ) -> Rollouts:
     """Run every policy on every instance; equal, to the bit, to stepping through Gymnasium.
@@ -36,7 +36,7 @@ def rollout(
         policies: models as ONNX bytes, or names of schedulers such as "gittins+wp" or "oracle".
         instances: ``{"workload": spec, "seed": int, "episode": int}`` each.
         options: of the environment, as ``library_options`` makes them.
-        fallback: the heuristic that answers where a model cannot.
+        fallback: the heuristic that answers where a model cannot; "" is las for keys, rr for places.
         workers: threads; 0 is one per CPU.
 
     Raises:

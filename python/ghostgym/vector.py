@@ -251,7 +251,7 @@ class GhostVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
         policies: Sequence[bytes | str],
         instances: Sequence[dict[str, Any]],
         *,
-        fallback: str = "las",
+        fallback: str = "",
         workers: int = 0,
     ) -> Rollouts:
         """Run whole episodes inside the library, every policy on every instance: see ``rollout``."""

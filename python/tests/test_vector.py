@@ -92,9 +92,14 @@ def test_same_step():
 def test_disabled():
     env = gym.make_vec(IDS[0], num_envs=2, workload="bimodal:load=0.9", horizon_bursts=30, autoreset="Disabled")
     env.reset(seed=1)
-    with pytest.raises(ghostgym.OverError):
-        for step in range(2000):
-            env.step(actions_for(env.single_action_space, 2, step))
+    over = np.zeros(2, bool)
+    step = 0
+    while not over.any():
+        step += 1
+        _, _, terminated, truncated, _ = env.step(actions_for(env.single_action_space, 2, step))
+        over = terminated | truncated
+    with pytest.raises(ghostgym.OverError, match=f"environment {int(np.argmax(over))}"):
+        env.step(actions_for(env.single_action_space, 2, 0))
     for bad in ([True, False], np.zeros(2, bool), np.ones(3, bool)):
         with pytest.raises(ghostgym.ShapeError):
             env.reset(options={"reset_mask": bad if isinstance(bad, np.ndarray) else np.array(bad, int)})

@@ -60,7 +60,7 @@ func parse(args []string, stdout io.Writer) (*options, error) {
 	f.StringVar(&o.scheduler, "scheduler", "learned", "policy[+wp][@profile]; 'ghostlab list' names all")
 	f.StringVar(&o.timing, "timing", "sync", "when an answer takes effect: sync, async[+DELAY] or hold=BOUND[+DELAY]")
 	f.StringVar(&o.events, "events", "default", "which enqueues are asked about: default, fork or all")
-	f.StringVar(&o.fallback, "fallback", "las", "`heuristic` that answers where the model cannot")
+	f.StringVar(&o.fallback, "fallback", "", "`heuristic` that answers where the model cannot; by default las for keys, rr for places")
 	f.StringVar(&o.workload, "workload", "", "kind:key=value:… or the path of an rt-app file")
 	f.Uint64Var(&o.seed, "seed", 0, "seed of the workload")
 	f.Float64Var(&o.bursts, "bursts", 2000, "horizon, in mean interarrivals, where the workload has no duration of its own")

@@ -43,7 +43,7 @@ func runCompare(c *call) error {
 	f.StringVar(&workloads, "workload", "", "comma-separated workloads: `W[,W…]`")
 	f.StringVar(&schedulers, "schedulers", "", "comma-separated schedulers: `S[,S…]`")
 	f.StringVar(&model, "model", "", "ONNX `FILE` that answers for learned")
-	f.StringVar(&p.Fallback, "fallback", "las", "`heuristic` that answers where the model cannot")
+	f.StringVar(&p.Fallback, "fallback", "", "`heuristic` that answers where the model cannot; by default las for keys, rr for places")
 	f.IntVar(&p.Reps, "reps", 20, "repetitions, each with a seed of its own")
 	f.Uint64Var(&p.Seed, "seed", 0, "seed of the first repetition")
 	f.StringVar(&out, "out", "", "`folder` for summary.json, summary.md and results.csv")
