@@ -1,0 +1,563 @@
+package sim
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/ghostgym/ghostgym/agent/kernel"
+)
+
+var update = flag.Bool("update", false, "rewrite the transcripts in testdata")
+
+const us = kernel.Microsecond
+
+// scripted is a program read from a line: "run 10; lock 0; run 5; unlock 0; sleep 20; exit".
+type scripted struct {
+	ops  []Op
+	at   int
+	loop bool
+}
+
+func (s *scripted) Next(*Sim, kernel.TaskID) Op {
+	if s.at == len(s.ops) {
+		if !s.loop {
+			return Op{Kind: OpExit}
+		}
+		s.at = 0
+	}
+	s.at++
+	return s.ops[s.at-1]
+}
+
+var opNames = map[string]OpKind{
+	"exit": OpExit, "run": OpRun, "sleep": OpSleep, "until": OpSleepUntil, "yield": OpYield, "lock": OpLock, "unlock": OpUnlock,
+	"wait": OpWait, "signal": OpSignal, "broadcast": OpBroadcast, "barrier": OpBarrier, "post": OpPost, "acquire": OpAcquire,
+	"suspend": OpSuspend, "resume": OpResume, "nop": OpNop,
+}
+
+func parseOps(t *testing.T, line string) *scripted {
+	s := &scripted{}
+	for _, part := range strings.Split(line, ";") {
+		f := strings.Fields(part)
+		if len(f) == 0 {
+			continue
+		}
+		if f[0] == "again" {
+			s.loop = true
+			continue
+		}
+		kind, ok := opNames[f[0]]
+		if !ok {
+			t.Fatalf("unknown op %q", part)
+		}
+		op := Op{Kind: kind, Mutex: None}
+		for i, x := range f[1:] {
+			n, err := strconv.Atoi(x)
+			if err != nil {
+				t.Fatal(err)
+			}
+			switch {
+			case kind == OpRun || kind == OpSleep || kind == OpSleepUntil:
+				op.Time = kernel.Time(n) * us
+			case i == 0:
+				op.Ref = int32(n)
+			default:
+				op.Mutex = int32(n)
+			}
+		}
+		s.ops = append(s.ops, op)
+	}
+	return s
+}
+
+// script is a scenario: objects and tasks, and how the agent behaves.
+type script struct {
+	tasks   []string
+	objects []string
+}
+
+func (s *script) Start(m *Sim) {
+	for i, o := range s.objects {
+		f := strings.Fields(o)
+		name := string(rune('a' + i))
+		switch f[0] {
+		case "mutex":
+			m.NewMutex(name)
+		case "cond":
+			m.NewCond(name)
+		case "barrier":
+			n, _ := strconv.Atoi(f[1])
+			m.NewBarrier(name, n)
+		case "semaphore":
+			n, _ := strconv.Atoi(f[1])
+			m.NewSemaphore(name, n)
+		}
+	}
+	for i, line := range s.tasks {
+		m.Spawn(TaskSpec{Program: parseOps(s.t(), line), Name: "t" + strconv.Itoa(i)})
+	}
+}
+
+func (s *script) Arrive(*Sim) {}
+
+func (s *script) t() *testing.T { return current }
+
+var current *testing.T // of the scenario under way
+
+// TestScenarios plays each file of testdata under a first-come-first-served agent and compares the transcript of messages and
+// transactions. A file: "profile NAME", "cpus N", "slice µs", "horizon µs", "object KIND …", "task OPS", then a line "---".
+func TestScenarios(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no scenarios: %v", err)
+	}
+	for _, f := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(f), ".txt"), func(t *testing.T) {
+			current = t
+			b, err := os.ReadFile(f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			head, _, _ := strings.Cut(string(b), "---\n")
+			got := head + "---\n" + transcript(t, head)
+			if *update {
+				if err := os.WriteFile(f, []byte(got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			} else if got != string(b) {
+				t.Errorf("%s differs; run go test -update and read the difference\n%s", f, got)
+			}
+		})
+	}
+}
+
+func transcript(t *testing.T, head string) string {
+	var s script
+	c := Config{CPUs: 1, Horizon: kernel.Second, Workload: &s}
+	slice := kernel.Forever
+	for _, line := range strings.Split(head, "\n") {
+		word, rest, _ := strings.Cut(line, " ")
+		n, _ := strconv.Atoi(rest)
+		switch word {
+		case "profile":
+			p, err := LoadProfile(rest)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.Profile = p
+		case "cpus":
+			c.CPUs = n
+		case "slice":
+			slice = kernel.Time(n) * us
+		case "horizon":
+			c.Horizon = kernel.Time(n) * us
+		case "object":
+			s.objects = append(s.objects, rest)
+		case "task":
+			s.tasks = append(s.tasks, rest)
+		}
+	}
+	m, err := New(c)
+	if err != nil {
+		return "error: " + err.Error() + "\n"
+	}
+	var out strings.Builder
+	d := driver{m: m, slice: slice, seen: func(format string, args ...any) { fmt.Fprintf(&out, format+"\n", args...) }}
+	d.run()
+	if m.Deadlocked() {
+		for _, w := range m.Waits() {
+			fmt.Fprintln(&out, "deadlock:", w)
+		}
+	}
+	st := m.Stats()
+	fmt.Fprintf(&out, "end at %s: busy %s, agent %s, %d switches, %d migrations, %d preemptions, %d finished\n", micros(m.Now()),
+		micros(st.Busy), micros(st.Agent), st.Switches, st.Migrations, st.Preemptions, st.Finished)
+	return out.String()
+}
+
+func micros(t kernel.Time) string { return strconv.FormatFloat(float64(t)/1e3, 'f', -1, 64) + "us" }
+
+// driver is a first-come-first-served agent: one queue per channel, the lowest idle CPU.
+type driver struct {
+	m       *Sim
+	slice   kernel.Time
+	seen    func(string, ...any)
+	queue   [kernel.MaxCPUs][]kernel.TaskID
+	on      [kernel.MaxCPUs]kernel.TaskID
+	seq     map[kernel.TaskID]uint32
+	txns    []kernel.Txn
+	msgs    []kernel.Message
+	check   func(ch kernel.Channel, msgs []kernel.Message)
+	turns   int
+	maximum int
+}
+
+func (d *driver) run() {
+	if d.seq == nil {
+		d.seq = map[kernel.TaskID]uint32{}
+	}
+	for d.maximum == 0 || d.turns < d.maximum {
+		ch, msgs, err := d.m.Poll(d.msgs[:0], kernel.Forever)
+		d.msgs = msgs
+		if err != nil || ch < 0 {
+			if err != nil {
+				d.say("%s", err)
+			}
+			return
+		}
+		d.turns++
+		if d.check != nil {
+			d.check(ch, msgs)
+		}
+		for i := range msgs {
+			d.take(ch, &msgs[i])
+		}
+		d.act(ch)
+	}
+}
+
+func (d *driver) say(format string, args ...any) {
+	if d.seen != nil {
+		d.seen(format, args...)
+	}
+}
+
+func (d *driver) take(ch kernel.Channel, x *kernel.Message) {
+	if d.seen != nil {
+		d.say("%s  %d %s task %d seq %d cpu %d ran %s", micros(x.Time), ch, x.Type, x.Task.Slot(), x.Seq, x.CPU, micros(x.Runtime))
+	}
+	d.seq[x.Task] = x.Seq
+	switch x.Type {
+	case kernel.TaskNew:
+		if x.Flags&kernel.FlagRunnable != 0 {
+			d.queue[ch] = append(d.queue[ch], x.Task)
+		}
+	case kernel.TaskWakeup:
+		d.queue[ch] = append(d.queue[ch], x.Task)
+	case kernel.TaskYield, kernel.TaskPreempt:
+		d.on[x.CPU] = 0
+		d.queue[ch] = append(d.queue[ch], x.Task)
+	case kernel.TaskBlocked, kernel.TaskDead:
+		if x.CPU >= 0 && d.on[x.CPU] == x.Task {
+			d.on[x.CPU] = 0
+		}
+	}
+}
+
+func (d *driver) act(ch kernel.Channel) {
+	d.txns = d.txns[:0]
+	topo := d.m.Topology()
+	for n := range topo.CPUs {
+		if len(d.queue[ch]) == 0 {
+			break
+		}
+		if d.on[n] == 0 && topo.Channels[ch].Has(int32(n)) && !topo.CPUs[n].Agent {
+			task := d.queue[ch][0]
+			d.queue[ch] = d.queue[ch][:copy(d.queue[ch], d.queue[ch][1:])]
+			d.txns = append(d.txns, kernel.Txn{Task: task, CPU: int32(n), Barrier: d.seq[task], Slice: d.slice})
+		}
+	}
+	if err := d.m.Commit(ch, d.txns); err != nil {
+		d.say("%s", err)
+	}
+	for _, x := range d.txns {
+		if d.seen != nil {
+			d.say("%s  %d commit task %d cpu %d: %s at %s", micros(d.m.Now()), ch, x.Task.Slot(), x.CPU, x.State, micros(x.At))
+		}
+		if x.State == kernel.StateDone {
+			d.on[x.CPU] = x.Task
+		} else {
+			d.queue[ch] = append(d.queue[ch], x.Task)
+		}
+	}
+}
+
+// churn is a workload of anything: tasks that run, sleep, yield, synchronise and end, and arrivals for ever.
+type churn struct {
+	pcg rand.PCG
+	rng *rand.Rand
+}
+
+type churner struct {
+	pcg  rand.PCG
+	rng  *rand.Rand
+	left int
+	held bool
+}
+
+func (c *churner) Next(*Sim, kernel.TaskID) Op {
+	c.left--
+	if c.held {
+		c.held = false
+		return Op{Kind: OpUnlock, Ref: 0}
+	}
+	if c.left < 0 {
+		return Op{Kind: OpExit}
+	}
+	switch c.rng.IntN(8) {
+	case 0:
+		return Op{Kind: OpSleep, Time: kernel.Time(c.rng.IntN(50000))}
+	case 1:
+		return Op{Kind: OpYield}
+	case 2:
+		c.held = true
+		return Op{Kind: OpLock, Ref: 0}
+	case 3:
+		return Op{Kind: OpPost, Ref: 1}
+	case 4:
+		return Op{Kind: OpNop}
+	}
+	return Op{Kind: OpRun, Time: kernel.Time(c.rng.IntN(30000))}
+}
+
+func (c *churn) Start(m *Sim) {
+	s1, s2 := m.Stream(1, 0)
+	c.pcg.Seed(s1, s2)
+	c.rng = rand.New(&c.pcg)
+	m.NewMutex("lock")
+	m.NewSemaphore("count", 0)
+	m.ArriveAt(0)
+}
+
+func (c *churn) Arrive(m *Sim) {
+	p := &churner{left: 1 + c.rng.IntN(30)}
+	s1, s2 := m.Stream(2, m.Stats().Spawned)
+	p.pcg.Seed(s1, s2)
+	p.rng = rand.New(&p.pcg)
+	m.Spawn(TaskSpec{Program: p})
+	m.ArriveAt(m.Now() + kernel.Time(c.rng.IntN(60000)))
+}
+
+// TestMessagesKeepTheRules: per task, sequence numbers and CPU time grow and states follow each other; nobody is on two CPUs.
+func TestMessagesKeepTheRules(t *testing.T) {
+	for _, name := range Profiles() {
+		t.Run(name, func(t *testing.T) {
+			p, err := LoadProfile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			m, err := New(Config{Profile: p, CPUs: 4, Horizon: 100 * kernel.Millisecond, Slack: 5000, Seed: 1, Workload: &churn{}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			last := map[kernel.TaskID]kernel.Message{}
+			n := 0
+			d := driver{m: m, slice: 20 * us}
+			d.check = func(_ kernel.Channel, msgs []kernel.Message) {
+				for _, x := range msgs {
+					n++
+					old, known := last[x.Task]
+					if known == (x.Type == kernel.TaskNew) {
+						t.Fatalf("%v of task %v, known before: %v", x.Type, x.Task, known)
+					}
+					if known && (x.Seq != old.Seq+1 || x.Time < old.Time || x.Runtime < old.Runtime || old.Type == kernel.TaskDead) {
+						t.Fatalf("%+v follows %+v", x, old)
+					}
+					if x.Type == kernel.TaskWakeup && (old.Type != kernel.TaskBlocked && old.Type != kernel.TaskNew || x.Runtime != old.Runtime) {
+						t.Fatalf("%+v follows %+v", x, old)
+					}
+					if x.Time > m.Now() {
+						t.Fatalf("%+v comes from the future, it is %d", x, m.Now())
+					}
+					last[x.Task] = x
+				}
+			}
+			d.run()
+			if n < 1000 {
+				t.Errorf("only %d messages", n)
+			}
+			var sum kernel.Time
+			for i := range m.tasks {
+				if m.tasks[i].state != gone {
+					sum += m.TaskCPU(m.tasks[i].id)
+				}
+			}
+			for _, x := range last {
+				if x.Type == kernel.TaskDead {
+					sum += x.Runtime
+				}
+			}
+			running := kernel.Time(0) // what runs at the end has not been accounted for
+			for i := range m.cpus {
+				if c := &m.cpus[i]; c.task >= 0 && !c.paused && m.now > c.start {
+					running += m.now - c.start
+				}
+			}
+			if busy := m.Stats().Busy + running; sum != busy {
+				t.Errorf("tasks have used %d ns of CPU, CPUs were busy for %d", sum, busy)
+			}
+		})
+	}
+}
+
+// TestStaleBarriers: a message that has not been read makes a transaction stale, and other refusals name themselves.
+func TestStaleBarriers(t *testing.T) {
+	current = t
+	p, err := LoadProfile("ideal")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := New(Config{Profile: p, CPUs: 2, Horizon: kernel.Second,
+		Workload: &script{tasks: []string{"run 10; sleep 10; run 5", "run 50", "sleep 500"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, msgs, err := m.Poll(nil, kernel.Forever)
+	if err != nil || len(msgs) != 3 {
+		t.Fatalf("%v %v", msgs, err)
+	}
+	a, b, c := msgs[0], msgs[1], msgs[2]
+	for _, x := range []struct {
+		txn  kernel.Txn
+		want kernel.TxnState
+	}{
+		{kernel.Txn{Task: a.Task, CPU: 7, Barrier: a.Seq}, kernel.StateInvalidCPU},
+		{kernel.Txn{Task: kernel.MakeTaskID(0, 9), CPU: 0, Barrier: a.Seq}, kernel.StateNotFound},
+		{kernel.Txn{Task: a.Task, CPU: 0, Barrier: a.Seq + 1}, kernel.StateStale},
+		{kernel.Txn{Task: c.Task, CPU: 0, Barrier: c.Seq}, kernel.StateNotRunnable},
+		{kernel.Txn{Task: a.Task, CPU: 0, Barrier: a.Seq, Slice: kernel.Forever}, kernel.StateDone},
+		{kernel.Txn{Task: a.Task, CPU: 1, Barrier: a.Seq, Slice: kernel.Forever}, kernel.StateOnCPU},
+		{kernel.Txn{Task: b.Task, CPU: 0, Barrier: b.Seq, Flags: kernel.TxnIdleOnly}, kernel.StateBusy},
+		{kernel.Txn{Task: b.Task, CPU: 1, Barrier: b.Seq, Slice: kernel.Forever}, kernel.StateDone},
+	} {
+		txns := []kernel.Txn{x.txn}
+		if err := m.Commit(0, txns); err != nil || txns[0].State != x.want {
+			t.Errorf("%+v: %v, %v; want %v", x.txn, txns[0].State, err, x.want)
+		}
+	}
+	if ch, msgs, err := m.Poll(nil, 9*us); ch != -1 || len(msgs) != 0 || err != nil || m.Now() != 9*us {
+		t.Errorf("until 9 us: %d %v %v at %d", ch, msgs, err, m.Now())
+	}
+	if err := m.Commit(5, nil); err == nil {
+		t.Error("a commit by a channel that is not there was taken")
+	}
+}
+
+func TestResetIsNew(t *testing.T) {
+	play := func(m *Sim) string {
+		var out strings.Builder
+		d := driver{m: m, slice: 20 * us, seen: func(f string, a ...any) { fmt.Fprintf(&out, f+"\n", a...) }}
+		d.run()
+		return out.String()
+	}
+	p, err := LoadProfile("ghost-percpu")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := Config{Profile: p, CPUs: 3, Horizon: 20 * kernel.Millisecond, Slack: 5000, Seed: 1, Workload: &churn{}}
+	m, err := New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := play(m)
+	c.Seed = 2
+	if err := m.Reset(c); err != nil {
+		t.Fatal(err)
+	}
+	if play(m) == first {
+		t.Error("two seeds gave one run")
+	}
+	c.Seed = 1
+	if err := m.Reset(c); err != nil {
+		t.Fatal(err)
+	}
+	if play(m) != first {
+		t.Error("after a reset the machine is not as new")
+	}
+}
+
+type endless struct{}
+
+func (endless) Next(*Sim, kernel.TaskID) Op { return Op{Kind: OpNop} }
+
+type endlessLoad struct{ p Program }
+
+func (w endlessLoad) Start(m *Sim) { m.Spawn(TaskSpec{Program: w.p, Name: "spinner"}) }
+func (endlessLoad) Arrive(*Sim)    {}
+
+func TestBadProgramsEndTheRun(t *testing.T) {
+	p, err := LoadProfile("ideal")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		p    Program
+		says string
+	}{{endless{}, "spinner"}, {&scripted{ops: []Op{{Kind: OpLock, Ref: 3}}}, "object 3"}} {
+		m, err := New(Config{Profile: p, CPUs: 1, Horizon: kernel.Second, Workload: endlessLoad{c.p}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		said := ""
+		d := driver{m: m, slice: us, seen: func(f string, a ...any) { said = fmt.Sprintf(f, a...) }}
+		d.run()
+		if !strings.Contains(said, c.says) {
+			t.Errorf("%q does not say %q", said, c.says)
+		}
+	}
+}
+
+func TestEventsDoNotAllocate(t *testing.T) {
+	current = t
+	for _, name := range Profiles() {
+		p, err := LoadProfile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := New(Config{Profile: p, CPUs: 3, Horizon: kernel.Forever / 2, Slack: 1000, Workload: &script{
+			objects: []string{"mutex", "semaphore 0"},
+			tasks: []string{"run 10; sleep 30; again", "lock 0; run 40; unlock 0; sleep 5; again", "lock 0; run 3; unlock 0; yield; again",
+				"run 7; post 1; sleep 9; again", "acquire 1; run 2; again"},
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := driver{m: m, slice: 15 * us, maximum: 3000}
+		d.run()
+		if n := testing.AllocsPerRun(50, func() { d.maximum = d.turns + 20; d.run() }); n != 0 {
+			t.Errorf("%s: %v allocations in 20 turns", name, n)
+		}
+	}
+}
+
+func FuzzProfile(f *testing.F) {
+	for _, n := range Profiles() {
+		b, err := profileFiles.ReadFile("profiles/" + n + ".json")
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b)
+	}
+	f.Add([]byte(`{"model":"inline","queues":"shared","slice_ns":1,"slice_ns":2}`))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		p, err := parseProfile("x", b)
+		if err == nil && (p.Slice <= 0 || p.Switch < 0 || p.Model == kernel.Global && !p.Shared) {
+			t.Errorf("%+v was taken", p)
+		}
+	})
+}
+
+func TestProfilesAreChecked(t *testing.T) {
+	for text, says := range map[string]string{
+		`{"model":"inline","queues":"shared","slice_ns":1,"slice_ns":2}`:                              "twice",
+		`{"model":"inline","queues":"shared","slice_ns":1,"speed":2}`:                                 "speed",
+		`{"model":"outline","queues":"shared","slice_ns":1}`:                                          "outline",
+		`{"model":"percpu","queues":"shared","slice_ns":1}`:                                           "percpu",
+		`{"model":"inline","queues":"shared","slice_ns":0}`:                                           "slice_ns",
+		`{"model":"inline","queues":"shared","slice_ns":1,"costs_ns":{"switch":-1}}`:                  "switch",
+		`{"model":"inline","queues":"shared","slice_ns":1,"costs_ns":{"switch":5}}`:                   "source",
+		`{"model":"inline","queues":"shared","slice_ns":1,"costs_ns":{"snooze":5},"source":{}}`:       "snooze",
+		`{"model":"inline","queues":"shared","slice_ns":1,"costs_ns":{"switch":9000000000000000000}}`: "switch",
+		`{`: "x.json",
+	} {
+		if _, err := parseProfile("x", []byte(text)); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v; want it to say %q", text, err, says)
+		}
+	}
+}
