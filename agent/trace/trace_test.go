@@ -1,0 +1,236 @@
+package trace
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"math"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/ghostgym/ghostgym/agent/kernel"
+	"github.com/ghostgym/ghostgym/agent/sched"
+)
+
+func header() *Header {
+	h := &Header{Schema: "abc", Scheduler: "learned+wp", Workload: "bimodal", Profile: "ideal", Seed: 1<<63 + 1, Episode: 2}
+	h.Machine = kernel.Topology{Model: kernel.PerCPU, CPUs: make([]kernel.CPU, 2), Channels: make([]kernel.CPUSet, 2)}
+	h.Machine.Channels[0].Add(0)
+	h.Machine.Channels[1].Add(1)
+	return h
+}
+
+func turns() []Turn {
+	id := kernel.MakeTaskID(3, 2)
+	return []Turn{
+		{Now: 5, Channel: 0, Messages: []kernel.Message{{Time: 5, Task: id, Seq: 1, CPU: kernel.NoCPU, Type: kernel.TaskNew, Flags: kernel.FlagRunnable, Nice: -3}}},
+		{
+			Now: 1000, Channel: 1, Messages: []kernel.Message{{Time: 990, Runtime: 77, Task: id, Seq: 2, CPU: 1, Type: kernel.TaskPreempt}},
+			Decisions: []sched.Decision{{ID: 9, Task: 3, Queue: 1, Seq: 2, Reason: sched.ReasonPreempt}, {Task: 1, Queue: 1, Seq: 8, Running: true}},
+			Rows:      []float32{1, 2, 3, 4}, Scores: []float32{0.5, float32(math.Inf(1))},
+			Placements: []sched.Placement{{Key: 0.5, Slot: 8}, {Key: math.Inf(1), Slot: 8, Source: sched.FromFallback, Slice: 5}},
+			Txns:       []kernel.Txn{{Task: id, Slice: kernel.Forever, At: 1001, Barrier: 2, CPU: 1, State: kernel.StateDone}},
+		},
+		{Now: 2000, Channel: -1, Answers: []Answer{{ID: 4, Task: id, Placement: sched.Placement{Key: -1, Slot: 2}}}},
+	}
+}
+
+func written(t *testing.T) ([]byte, Hash) {
+	t.Helper()
+	var b bytes.Buffer
+	w, err := NewWriter(&b, header())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range turns() {
+		if err := w.Turn(&x); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(&sched.Fates{Requested: 3, Applied: 3}); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes(), w.Hash()
+}
+
+func TestWhatIsWrittenIsRead(t *testing.T) {
+	b, hash := written(t)
+	r, err := NewReader(bytes.NewReader(b), "x.trace")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := r.Header(); !reflect.DeepEqual(got, header()) {
+		t.Errorf("header %+v, want %+v", got, header())
+	}
+	empty := func(x Turn) Turn { // nil and empty say the same
+		v := reflect.ValueOf(&x).Elem()
+		for i := range v.NumField() {
+			if f := v.Field(i); f.Kind() == reflect.Slice && f.Len() == 0 {
+				f.SetZero()
+			}
+		}
+		return x
+	}
+	for i, want := range turns() {
+		got, err := r.Next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !reflect.DeepEqual(empty(*got), empty(want)) {
+			t.Errorf("turn %d: %+v, want %+v", i, *got, want)
+		}
+	}
+	if _, err := r.Next(); !errors.Is(err, io.EOF) {
+		t.Errorf("after the last turn: %v", err)
+	}
+	end, whole := r.End()
+	if !whole || r.Hash() != hash || end.Fates.Applied != 3 || r.Turns() != 3 {
+		t.Errorf("end %+v, whole %v, hash %x of %x", end, whole, r.Hash(), hash)
+	}
+}
+
+// TestCutAndBrokenFiles: every prefix, and every single changed byte, is read without a panic; a prefix is never taken for whole.
+func TestCutAndBrokenFiles(t *testing.T) {
+	b, _ := written(t)
+	read := func(b []byte) (whole bool, err error) {
+		r, err := NewReader(bytes.NewReader(b), "x.trace")
+		if err != nil {
+			return false, err
+		}
+		for {
+			if _, err := r.Next(); err != nil {
+				_, whole := r.End()
+				return whole, err
+			}
+		}
+	}
+	for n := range b {
+		if whole, err := read(b[:n]); whole || err == nil || !strings.Contains(err.Error(), "x.trace") {
+			t.Errorf("%d of %d bytes: whole %v, %v", n, len(b), whole, err)
+		}
+	}
+	for i := range b {
+		for _, flip := range []byte{0x01, 0x80, 0xff} {
+			c := append([]byte(nil), b...)
+			c[i] ^= flip
+			if _, err := read(c); err == nil {
+				t.Errorf("byte %d: no error at the end", i)
+			}
+		}
+	}
+}
+
+func FuzzReader(f *testing.F) {
+	var b bytes.Buffer
+	w, err := NewWriter(&b, header())
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, x := range turns() {
+		if err := w.Turn(&x); err != nil {
+			f.Fatal(err)
+		}
+	}
+	if err := w.Close(&sched.Fates{}); err != nil {
+		f.Fatal(err)
+	}
+	f.Add(b.Bytes())
+	f.Add([]byte{0xdd, 0xff, 0xff, 0xff, 0xff})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		r, err := NewReader(bytes.NewReader(b), "x")
+		for n := 0; err == nil; n++ {
+			if n > len(b) {
+				t.Fatal("more turns than bytes")
+			}
+			_, err = r.Next()
+		}
+	})
+}
+
+func TestHashSeesEverything(t *testing.T) {
+	hash := func(change func(x *Turn)) Hash {
+		var h Hash
+		for i, x := range turns() {
+			if i == 1 && change != nil {
+				change(&x)
+			}
+			h.Turn(&x)
+		}
+		return h
+	}
+	seen := map[Hash]int{hash(nil): -1}
+	for i, change := range []func(x *Turn){
+		func(x *Turn) { x.Now++ }, func(x *Turn) { x.Channel++ }, func(x *Turn) { x.Messages[0].Time++ },
+		func(x *Turn) { x.Messages[0].Runtime++ }, func(x *Turn) { x.Messages[0].Task++ }, func(x *Turn) { x.Messages[0].Seq++ },
+		func(x *Turn) { x.Messages[0].CPU++ }, func(x *Turn) { x.Messages[0].Type++ }, func(x *Turn) { x.Messages[0].Flags++ },
+		func(x *Turn) { x.Messages[0].Nice++ }, func(x *Turn) { x.Messages = nil }, func(x *Turn) { x.Placements[1].Key = 1 },
+		func(x *Turn) { x.Placements[0].Slot-- }, func(x *Turn) { x.Placements[0].Source++ }, func(x *Turn) { x.Placements[0].Slice++ },
+		func(x *Turn) { x.Txns[0].Task++ }, func(x *Turn) { x.Txns[0].Slice-- }, func(x *Turn) { x.Txns[0].At++ },
+		func(x *Turn) { x.Txns[0].Barrier++ }, func(x *Turn) { x.Txns[0].CPU-- }, func(x *Turn) { x.Txns[0].State++ },
+		func(x *Turn) { x.Txns[0].Flags++ }, func(x *Turn) { x.Answers = []Answer{{}} },
+		func(x *Turn) { x.Placements[0], x.Placements[1] = x.Placements[1], x.Placements[0] },
+	} {
+		h := hash(change)
+		if was, twice := seen[h]; twice {
+			t.Errorf("changes %d and %d give one hash", was, i)
+		}
+		seen[h] = i
+	}
+	if hash(func(x *Turn) { x.Rows[0]++; x.Scores[0]++ }) != hash(nil) {
+		t.Error("rows and scores are no part of the hash")
+	}
+}
+
+func TestTimelineIsWhatViewersRead(t *testing.T) {
+	var b bytes.Buffer
+	topo := header().Machine
+	x := NewTimeline(&b, &topo, func(id kernel.TaskID) string { return `a "task"` }, 0)
+	for _, turn := range turns() {
+		if err := x.Turn(&turn); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := x.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := x.Close(); err != nil {
+		t.Error(err)
+	}
+	n, err := CheckTimeline(bytes.NewReader(b.Bytes()))
+	if err != nil || n < 8 {
+		t.Errorf("%d events, %v:\n%s", n, err, b.String())
+	}
+	for _, want := range []string{`"waits"`, `a \"task\"`, `"decision"`, `"waiting"`, `"CPU 1"`, `"ts":0.990,"dur":0.011`} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("no %s in\n%s", want, b.String())
+		}
+	}
+	for _, bad := range []string{
+		"", "{}", `{"displayTimeUnit":"ns","traceEvents":[{"ph":"X","name":"a","pid":1,"tid":1,"ts":1}]}`,
+		`{"displayTimeUnit":"ns","traceEvents":[{"ph":"Q","name":"a","pid":1,"tid":1,"ts":1}]}`,
+		`{"displayTimeUnit":"ns","traceEvents":[{"ph":"i","name":"a","pid":1,"tid":1,"ts":1}]}`,
+		`{"displayTimeUnit":"ns","traceEvents":[{"ph":"C","name":"a","pid":1,"tid":1,"ts":-1,"args":{"x":1}}]}`,
+	} {
+		if _, err := CheckTimeline(strings.NewReader(bad)); err == nil {
+			t.Errorf("%s was taken", bad)
+		}
+	}
+}
+
+func TestWritingDoesNotAllocate(t *testing.T) {
+	w, err := NewWriter(io.Discard, header())
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := turns()[1]
+	var h Hash
+	if n := testing.AllocsPerRun(100, func() {
+		if err := w.Turn(&x); err != nil {
+			t.Fatal(err)
+		}
+		h.Turn(&x)
+	}); n != 0 {
+		t.Errorf("%v allocations per turn", n)
+	}
+}
