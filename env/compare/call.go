@@ -62,7 +62,7 @@ func compareCall(ctx context.Context, req []byte) ([]byte, error) {
 		return nil, err
 	}
 	p := Plan{Schedulers: r.Schedulers, Fallback: r.Fallback, Reps: r.Reps, Seed: r.Seed, Bursts: r.Bursts, Warmup: r.Warmup,
-		Workers: r.Workers, CDF: r.CDF}
+		Workers: r.Workers, CDF: r.CDF, Command: r.Command}
 	if r.Order == nil {
 		for name := range r.Groups {
 			r.Order = append(r.Order, name)
@@ -88,23 +88,26 @@ func compareCall(ctx context.Context, req []byte) ([]byte, error) {
 			return nil, asConfig(err)
 		}
 	}
+	c, err := Prepare(p)
+	if err != nil {
+		return nil, asConfig(err)
+	}
 	if r.Out != "" {
 		if err := CheckDir(r.Out); err != nil {
 			return nil, asConfig(err)
 		}
 	}
-	report, err := Execute(ctx, p)
-	if errors.Is(err, ErrStopped) {
-		return nil, context.Canceled
+	report, err := c.Run(ctx)
+	if err != nil && !errors.Is(err, ErrStopped) {
+		return nil, err
 	}
-	if err != nil {
-		return nil, asConfig(err)
-	}
-	report.Manifest.Command = r.Command
-	if r.Out != "" {
+	if r.Out != "" && report.Manifest.Finished > 0 {
 		if err := report.Save(r.Out); err != nil {
 			return nil, err
 		}
+	}
+	if err != nil {
+		return nil, context.Canceled
 	}
 	return msgpack.Marshal(report)
 }
@@ -161,24 +164,23 @@ const maxTimelineEvents = 400000
 
 // WithTimeline resets the machine with a timeline among its sinks, runs it, and leaves the file whole or not at all.
 func WithTimeline(path string, m *env.Machine, setup env.Setup, run func() (env.Result, error)) (env.Result, error) {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	f, err := Create(path)
 	if err != nil {
 		return env.Result{}, err
 	}
-	defer os.Remove(f.Name()) // gone already where all went well
-	defer f.Close()
-	if err := m.Reset(setup); err != nil {
+	if err := m.Reset(setup); err != nil { // the timeline wants to know the machine
+		f.Discard()
 		return env.Result{}, err
 	}
 	t := trace.NewTimeline(f, m.Sim.Topology(), m.Sim.TaskName, maxTimelineEvents)
 	setup.Sinks = append(setup.Sinks, t)
-	if err := m.Reset(setup); err != nil {
-		return env.Result{}, err
+	var res env.Result
+	if err = m.Reset(setup); err == nil {
+		res, err = run()
 	}
-	res, err := run()
-	err = errors.Join(err, t.Close(), f.Chmod(0o644), f.Close())
-	if err != nil {
+	if err = errors.Join(err, t.Close()); err != nil {
+		f.Discard()
 		return res, err
 	}
-	return res, os.Rename(f.Name(), path)
+	return res, f.Keep()
 }

@@ -1,43 +1,57 @@
 package compare
 
 import (
+	"cmp"
 	"os"
 	"runtime"
 	"runtime/debug"
 	"strings"
+	"time"
 
 	"github.com/ghostgym/ghostgym/agent/feature"
+	"github.com/ghostgym/ghostgym/env"
 )
 
 // Manifest says how a report came about.
 type Manifest struct {
-	Command  string            `json:"command,omitempty" msgpack:"command,omitempty"`
-	Commit   string            `json:"commit" msgpack:"commit"` // "+dirty" where the tree had changes; "" if unknown
-	Go       string            `json:"go" msgpack:"go"`
-	Machine  string            `json:"machine" msgpack:"machine"`
-	CPUs     int               `json:"cpus" msgpack:"cpus"`
-	Schemas  map[string]string `json:"schemas" msgpack:"schemas"`
-	Model    string            `json:"model,omitempty" msgpack:"model,omitempty"`
-	Seed     uint64            `json:"seed" msgpack:"seed"`
-	Reps     int               `json:"reps" msgpack:"reps"`
-	Bursts   float64           `json:"bursts" msgpack:"bursts"`
-	Warmup   float64           `json:"warmup" msgpack:"warmup"`
-	Timing   string            `json:"timing" msgpack:"timing"`
-	Events   string            `json:"events" msgpack:"events"`
-	Fallback string            `json:"fallback" msgpack:"fallback"`
+	Command    string            `json:"command,omitempty" msgpack:"command,omitempty"`
+	Written    time.Time         `json:"written" msgpack:"written"` // the only thing in a report that comes from a clock
+	Commit     string            `json:"commit" msgpack:"commit"`   // "+dirty" where the tree had changes; "" if unknown
+	Go         string            `json:"go" msgpack:"go"`
+	Machine    string            `json:"machine" msgpack:"machine"`
+	CPUs       int               `json:"cpus" msgpack:"cpus"`
+	Schemas    map[string]string `json:"schemas" msgpack:"schemas"`                           // hashes by kind
+	Model      string            `json:"model,omitempty" msgpack:"model,omitempty"`           // as it was named
+	ModelHash  string            `json:"model_hash,omitempty" msgpack:"model_hash,omitempty"` // SHA-256 of the file
+	Workloads  []string          `json:"workloads" msgpack:"workloads"`                       // in the plan's order
+	Schedulers []string          `json:"schedulers" msgpack:"schedulers"`                     // in the plan's order
+	Seed       uint64            `json:"seed" msgpack:"seed"`                                 // of the first repetition; each later one has the next
+	Reps       int               `json:"reps" msgpack:"reps"`
+	Runs       int               `json:"runs" msgpack:"runs"`         // of which
+	Finished   int               `json:"finished" msgpack:"finished"` // fewer where somebody stopped it
+	Bursts     float64           `json:"bursts" msgpack:"bursts"`
+	Warmup     float64           `json:"warmup" msgpack:"warmup"`
+	Timing     string            `json:"timing" msgpack:"timing"`
+	Events     string            `json:"events" msgpack:"events"`
+	Fallback   string            `json:"fallback" msgpack:"fallback"` // "": by the model's order
 }
 
-func newManifest(p *Plan) Manifest {
+func newManifest(p *Plan, finished, runs int) Manifest {
 	m := Manifest{
-		Commit: Commit(), Go: runtime.Version(), Machine: cpuName() + ", " + runtime.GOOS + "/" + runtime.GOARCH, CPUs: runtime.NumCPU(),
-		Schemas: map[string]string{}, Seed: p.Seed, Reps: p.Reps, Bursts: p.Bursts, Warmup: p.Warmup, Timing: p.Timing.String(),
-		Events: p.Events.String(), Fallback: p.Fallback,
+		Command: p.Command, Written: time.Now().UTC().Truncate(time.Second), Commit: Commit(), Go: runtime.Version(),
+		Machine: cpuName() + ", " + runtime.GOOS + "/" + runtime.GOARCH, CPUs: runtime.NumCPU(), Schemas: map[string]string{},
+		Schedulers: p.Schedulers, Seed: p.Seed, Reps: p.Reps, Runs: runs, Finished: finished,
+		Bursts: cmp.Or(p.Bursts, env.DefaultHorizonBursts), Warmup: p.Warmup, Timing: p.Timing.String(), Events: p.Events.String(),
+		Fallback: p.Fallback,
+	}
+	for _, w := range p.Workloads {
+		m.Workloads = append(m.Workloads, w.Name)
 	}
 	for _, s := range feature.Schemas() {
 		m.Schemas[s.Kind] = s.Hash()
 	}
 	if p.Model != nil {
-		m.Model = p.Model.Name()
+		m.Model, m.ModelHash = p.Model.Name(), p.Model.Hash()
 	}
 	return m
 }
@@ -48,16 +62,19 @@ func Commit() string {
 	if !ok {
 		return ""
 	}
-	commit := ""
+	commit, dirty := "", ""
 	for _, s := range info.Settings {
 		switch {
 		case s.Key == "vcs.revision":
 			commit = s.Value
-		case s.Key == "vcs.modified" && s.Value == "true" && commit != "":
-			commit += "+dirty"
+		case s.Key == "vcs.modified" && s.Value == "true":
+			dirty = "+dirty"
 		}
 	}
-	return commit
+	if commit == "" {
+		return ""
+	}
+	return commit + dirty
 }
 
 func cpuName() string {

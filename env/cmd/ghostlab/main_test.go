@@ -1,0 +1,171 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/ghostgym/ghostgym/agent/feature"
+	"github.com/ghostgym/ghostgym/inference/onnxtest"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files in testdata")
+
+func ghostlab(args ...string) (code int, stdout, stderr string) {
+	var out, err bytes.Buffer
+	code = run(context.Background(), args, &out, &err)
+	return code, out.String(), err.String()
+}
+
+// golden compares with testdata/NAME.txt, what depends on the machine left out.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	got, _, _ = strings.Cut(got, "\n## How\n")
+	path := filepath.Join("testdata", name+".txt")
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("%s differs; run go test -update and read the difference\n%s", path, got)
+	}
+}
+
+func model(t *testing.T) string {
+	t.Helper()
+	s := feature.Priority
+	meta := map[string]string{feature.MetaHash: s.Hash(), feature.MetaSchema: s.Text(), feature.MetaAction: "key"}
+	path := filepath.Join(t.TempDir(), "m.onnx")
+	if err := os.WriteFile(path, onnxtest.MLP(s.Width(), []int{8}, 1, "LeakyRelu", 3, meta), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestGolden(t *testing.T) {
+	for name, args := range map[string][]string{
+		"help":         {"--help"},
+		"help-compare": {"compare", "--help"},
+		"help-infer":   {"infer", "--help"},
+		"list":         {"list"},
+		"compare":      {"compare", "--workload", "bimodal:load=0.7,frame", "--schedulers", "gittins,rr", "--reps", "3", "--bursts", "100", "--json", filepath.Join(t.TempDir(), "s.json"), "--quiet"},
+		"validate":     {"validate", "--lenient", "testdata/app.json"},
+	} {
+		code, out, err := ghostlab(args...)
+		if code != 0 || err != "" {
+			t.Errorf("%v: code %d, %s", args, code, err)
+		}
+		golden(t, name, out)
+	}
+	code, out, _ := ghostlab("inspect", model(t))
+	if code != 0 || !strings.Contains(out, "schedules: yes, by priority") || !strings.Contains(out, feature.Priority.Hash()) {
+		t.Errorf("code %d:\n%s", code, out)
+	}
+	if code, out, _ := ghostlab("--version"); code != 0 || !strings.Contains(out, feature.Placement.Hash()) {
+		t.Errorf("code %d:\n%s", code, out)
+	}
+}
+
+func TestJSONOnStandardOutput(t *testing.T) {
+	for _, args := range [][]string{
+		{"list", "--json", "-"}, {"inspect", model(t), "--json", "-"}, {"validate", "testdata/app.json", "--lenient", "--json", "-"},
+		{"compare", "--workload", "bimodal", "--schedulers", "rr", "--reps", "1", "--bursts", "50", "--json", "-", "--quiet"},
+	} {
+		code, out, err := ghostlab(args...)
+		var v any
+		if code != 0 || json.Unmarshal([]byte(out), &v) != nil {
+			t.Errorf("%v: code %d, %s%s", args, code, err, out)
+		}
+	}
+}
+
+func TestReportReadsWhatCompareWrote(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "out")
+	if code, _, err := ghostlab("compare", "--workload=bimodal", "--schedulers=learned+wp,rr", "--model", model(t), "--reps=2",
+		"--bursts=60", "--out", dir, "--held-out", "bimodal=seed", "--quiet"); code != 0 {
+		t.Fatal(err)
+	}
+	code, out, _ := ghostlab("report", dir)
+	if code != 0 || !strings.Contains(out, "| learned+wp | rr |") || !strings.Contains(out, "Held out from training in: seed") {
+		t.Errorf("code %d:\n%s", code, out)
+	}
+	if code, _, err := ghostlab("report", t.TempDir()); code != 2 || !strings.Contains(err, "summary.json") {
+		t.Errorf("code %d: %s", code, err)
+	}
+}
+
+// TestBadInput: exit code 2, the cause named, nothing written.
+func TestBadInput(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	m := model(t)
+	whole, err := os.ReadFile(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cut := write("cut.onnx", string(whole[:len(whole)/2]))
+	file := write("file", "")
+	bad := write("bad.json", "{\"tasks\": {\"a\": {\"run\": 10,\n \"sleeep\": 5}}}")
+	compare := func(more ...string) []string { return append([]string{"compare", "--reps=1", "--quiet"}, more...) }
+	for _, c := range []struct {
+		args []string
+		says []string
+	}{
+		{nil, []string{"Usage"}},
+		{[]string{"compair"}, []string{"compair", "compare"}},
+		{[]string{"list", "extra"}, []string{"extra"}},
+		{compare("--no-such"), []string{"no-such", "--help"}},
+		{compare("--workload=bimodal"), []string{"--schedulers"}},
+		{compare("--workload=bimodal", "--schedulers=rr"), []string{"--out"}},
+		{compare("--workload=bimodel", "--schedulers=rr", "--json=-"), []string{"bimodel", "bimodal"}},
+		{compare("--workload=bimodal:load=7", "--schedulers=rr", "--json=-"), []string{"load", "7"}},
+		{compare("--workload=bimodal", "--schedulers=rrr", "--json=-"), []string{"rrr", "rr"}},
+		{compare("--workload=bimodal", "--schedulers=front+wp", "--json=-"), []string{"+wp"}},
+		{compare("--workload=bimodal", "--schedulers=rr@linus", "--json=-"), []string{"linus", "linux"}},
+		{compare("--workload=bimodal", "--schedulers=learned", "--json=-"), []string{"model"}},
+		{compare("--workload=bimodal", "--schedulers=learned", "--model", cut, "--json=-"), []string{"cut.onnx"}},
+		{compare("--workload=bimodal", "--schedulers=learned", "--model", m, "--fallback=front", "--json=-"), []string{"front"}},
+		{compare("--workload=bimodal", "--schedulers=rr", "--reps=0", "--json=-"), []string{"repetitions"}},
+		{compare("--workload=bimodal", "--schedulers=rr", "--timing=late", "--json=-"), []string{"late", "async"}},
+		{compare("--workload=bimodal", "--schedulers=rr", "--held-out=frame=kind", "--json=-"), []string{"frame"}},
+		{compare("--workload=bimodal", "--schedulers=rr", "--out", filepath.Join(file, "sub")), []string{"file"}},
+		{compare("--workload", bad, "--schedulers=rr", "--json=-"), []string{"bad.json", "2:2", "sleeep"}},
+		{[]string{"inspect", cut}, []string{"cut.onnx"}},
+		{[]string{"inspect", filepath.Join(dir, "absent")}, []string{"absent"}},
+		{[]string{"infer", m, "--rows", file}, []string{"NumPy"}},
+		{[]string{"infer", m}, []string{"--rows"}},
+		{[]string{"validate", bad}, []string{"bad.json", "sleeep"}},
+		{[]string{"validate"}, []string{"file"}},
+	} {
+		before, _ := os.ReadDir(dir)
+		code, out, err := ghostlab(c.args...)
+		if code != 2 {
+			t.Errorf("%v: code %d: %s%s", c.args, code, out, err)
+		}
+		for _, s := range c.says {
+			if !strings.Contains(err, s) {
+				t.Errorf("%v: %q does not say %q", c.args, err, s)
+			}
+		}
+		if after, _ := os.ReadDir(dir); len(after) != len(before) {
+			t.Errorf("%v: it left something behind", c.args)
+		}
+	}
+}

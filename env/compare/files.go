@@ -1,0 +1,167 @@
+package compare
+
+import (
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strconv"
+)
+
+// File is written beside its name, and has that name only once it is whole.
+type File struct {
+	*os.File
+	path string
+}
+
+// Create begins a file.
+func Create(path string) (*File, error) {
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	if err != nil {
+		return nil, err
+	}
+	return &File{f, path}, nil
+}
+
+// Keep gives the file its name. After an error there is no file.
+func (f *File) Keep() error {
+	err := errors.Join(f.Chmod(0o644), f.File.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), f.path)
+	}
+	if err != nil {
+		os.Remove(f.Name())
+	}
+	return err
+}
+
+// Discard ends a file that is not kept.
+func (f *File) Discard() {
+	f.File.Close()
+	os.Remove(f.Name())
+}
+
+// WriteFile writes a file whole or not at all.
+func WriteFile(path string, data []byte) error {
+	f, err := Create(path)
+	if err != nil {
+		return err
+	}
+	if _, err := f.Write(data); err != nil {
+		f.Discard()
+		return err
+	}
+	return f.Keep()
+}
+
+// CheckDir makes a folder where there is none, and reports whether files can be written there, before any work is done for them.
+func CheckDir(dir string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("output folder: %w", err)
+	}
+	f, err := os.CreateTemp(dir, ".probe*")
+	if err != nil {
+		return fmt.Errorf("output folder: %w", err)
+	}
+	return errors.Join(f.Close(), os.Remove(f.Name()))
+}
+
+// CheckFile is CheckDir for one file.
+func CheckFile(path string) error {
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		return fmt.Errorf("output file: %s is a folder", path)
+	}
+	return CheckDir(filepath.Dir(path))
+}
+
+// JSON is summary.json.
+func (r *Report) JSON() ([]byte, error) {
+	b, err := json.MarshalIndent(r, "", " ")
+	return append(b, '\n'), err
+}
+
+// CSV is results.csv: one row per run, an empty field where a figure does not exist.
+func (r *Report) CSV() ([]byte, error) {
+	head := append([]string{"workload", "spec", "scheduler", "rep", "seed"}, Figures()...)
+	rows := [][]string{append(head, "bursts", "requested", "applied", "fallback", "trivial", "aged", "trace_hash")}
+	for i := range r.Runs {
+		run := &r.Runs[i]
+		row := []string{run.Workload, run.Spec, run.Scheduler, strconv.Itoa(run.Rep), strconv.FormatUint(run.Seed, 10)}
+		for k := range figures {
+			text := ""
+			if v := float64(figures[k].of(&run.Result.Figures)); !math.IsNaN(v) {
+				text = strconv.FormatFloat(v, 'g', -1, 64)
+			}
+			row = append(row, text)
+		}
+		f := &run.Result.Figures
+		for _, n := range []uint64{f.Bursts, f.Fates.Requested, f.Fates.Applied, f.Fates.Fallback, f.Fates.Trivial, f.Fates.Aged} {
+			row = append(row, strconv.FormatUint(n, 10))
+		}
+		rows = append(rows, append(row, run.Result.TraceHash))
+	}
+	var b bytes.Buffer
+	err := csv.NewWriter(&b).WriteAll(rows)
+	return b.Bytes(), err
+}
+
+// Save writes summary.json, summary.md and results.csv into a folder that exists.
+func (r *Report) Save(dir string) error {
+	summary, err := r.JSON()
+	if err != nil {
+		return err
+	}
+	results, err := r.CSV()
+	if err != nil {
+		return err
+	}
+	for _, f := range []struct {
+		name string
+		data []byte
+	}{{"summary.json", summary}, {"summary.md", []byte(r.Markdown())}, {"results.csv", results}} {
+		if err := WriteFile(filepath.Join(dir, f.name), f.data); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// maxSummary bounds what Load takes for a summary.
+const maxSummary = 256 << 20
+
+// Load reads a summary.json. Its runs are not in it.
+func Load(path string) (*Report, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if info.Size() > maxSummary {
+		return nil, fmt.Errorf("%s: %d bytes are more than any summary has", path, info.Size())
+	}
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	var r Report
+	if err := json.Unmarshal(b, &r); err != nil {
+		return nil, fmt.Errorf("%s: it is no summary of a comparison: %w", path, err)
+	}
+	if len(r.Workloads) == 0 {
+		return nil, fmt.Errorf("%s: it is no summary of a comparison: it has no workloads", path)
+	}
+	for name, w := range r.Workloads {
+		if w == nil {
+			return nil, fmt.Errorf("%s: workload %q is null", path, name)
+		}
+		for s, x := range w.Schedulers {
+			if x == nil {
+				return nil, fmt.Errorf("%s: workload %q: scheduler %q is null", path, name, s)
+			}
+		}
+	}
+	return &r, nil
+}

@@ -1,0 +1,167 @@
+package compare
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// columns are the figures of the table for people.
+var columns = []struct{ figure, title string }{
+	{"wait_mean_us", "wait µs"}, {"slowdown_mean", "slowdown"}, {"wakeup_p50_us", "wakeup p50 µs"}, {"wakeup_p99_us", "wakeup p99 µs"},
+	{"throughput_per_s", "bursts/s"}, {"age_max_us", "longest wait µs"}, {"censored", "censored"},
+}
+
+// pairColumns are those of the table of differences.
+var pairColumns = []struct{ figure, title string }{
+	{"wait_mean_us", "wait µs"}, {"slowdown_mean", "slowdown"}, {"wakeup_p99_us", "wakeup p99 µs"},
+}
+
+// Markdown is summary.md: a table per workload, and what the paired differences say.
+func (r *Report) Markdown() string {
+	var b strings.Builder
+	m := &r.Manifest
+	fmt.Fprintf(&b, "# Comparison\n\nMean ± sample standard deviation over %d repetitions (seeds from %d). Differences are paired, on\n"+
+		"the same instances, with 95 %% intervals; percentages compare geometric means.\n", m.Reps, m.Seed)
+	if m.Finished < m.Runs {
+		fmt.Fprintf(&b, "\n**Stopped before the end: %d of %d runs were finished, and only those are in here.**\n", m.Finished, m.Runs)
+	}
+	for _, name := range ordered(r.Workloads, m.Workloads) {
+		fmt.Fprintf(&b, "\n## %s\n\n", name)
+		r.Workloads[name].markdown(&b, m.Schedulers)
+	}
+	commit := m.Commit
+	if commit == "" {
+		commit = "unknown"
+	}
+	fmt.Fprintf(&b, "\n## How\n\nCommit %s, %s, %d CPUs, %s; horizon %v bursts, warm-up %v, timing %s, events %s.\n", commit, m.Machine,
+		m.CPUs, m.Go, m.Bursts, m.Warmup, m.Timing, m.Events)
+	if m.Model != "" {
+		fmt.Fprintf(&b, "Model %s, SHA-256 %s.\n", m.Model, m.ModelHash)
+	}
+	if m.Command != "" {
+		fmt.Fprintf(&b, "\n    %s\n", m.Command)
+	}
+	return b.String()
+}
+
+// ordered is the keys of a map, in the order given where it has them all.
+func ordered[V any](m map[string]V, order []string) []string {
+	if len(order) == len(m) && !slices.ContainsFunc(order, func(k string) bool { _, ok := m[k]; return !ok }) {
+		return order
+	}
+	return slices.Sorted(maps.Keys(m))
+}
+
+func (w *WorkloadReport) markdown(b *strings.Builder, order []string) {
+	if w.HeldOut != "" {
+		fmt.Fprintf(b, "Held out from training in: %s.\n", w.HeldOut)
+	}
+	if w.Closed {
+		b.WriteString("A closed loop: between schedulers only service times and sleeps match.\n")
+	}
+	for _, n := range w.Notes {
+		fmt.Fprintf(b, "Note: %s.\n", strings.TrimSuffix(n, "."))
+	}
+	if b.String()[b.Len()-2:] != "\n\n" {
+		b.WriteByte('\n')
+	}
+	b.WriteString("| scheduler |")
+	for _, c := range columns {
+		fmt.Fprintf(b, " %s |", c.title)
+	}
+	b.WriteString(" aged | fallback |\n|---|" + strings.Repeat("---:|", len(columns)+2) + "\n")
+	for _, name := range ordered(w.Schedulers, order) {
+		s := w.Schedulers[name]
+		fmt.Fprintf(b, "| %s |", name)
+		for _, c := range columns {
+			fmt.Fprintf(b, " %s |", s.cell(c.figure))
+		}
+		fmt.Fprintf(b, " %d | %d |\n", s.Fates.Aged, s.Fates.Fallback)
+	}
+	if len(w.Paired) == 0 {
+		return
+	}
+	b.WriteString("\n| scheduler | against |")
+	for _, c := range pairColumns {
+		fmt.Fprintf(b, " %s |", c.title)
+	}
+	b.WriteString("\n|---|---|" + strings.Repeat("---|", len(pairColumns)) + "\n")
+	type key struct{ a, b string }
+	pairs := map[key]map[string]*Pair{}
+	var keys []key
+	for i := range w.Paired {
+		p := &w.Paired[i]
+		k := key{p.A, p.B}
+		if pairs[k] == nil {
+			pairs[k] = map[string]*Pair{}
+			keys = append(keys, k)
+		}
+		pairs[k][p.Metric] = p
+	}
+	for _, k := range keys {
+		fmt.Fprintf(b, "| %s | %s |", k.a, k.b)
+		for _, c := range pairColumns {
+			fmt.Fprintf(b, " %s |", pairs[k][c.figure].verdict())
+		}
+		b.WriteByte('\n')
+	}
+}
+
+func (s *SchedulerReport) cell(name string) string {
+	i := slices.IndexFunc(figures, func(f figure) bool { return f.name == name })
+	x := figures[i].at(s)
+	switch {
+	case x.N == 0:
+		return "–"
+	case math.IsNaN(float64(x.SD)):
+		return short(float64(x.Mean))
+	}
+	return short(float64(x.Mean)) + " ± " + short(float64(x.SD))
+}
+
+// verdict words a paired difference: none where its interval includes zero.
+func (p *Pair) verdict() string {
+	if p == nil || p.N == 0 {
+		return "–"
+	}
+	lo, hi := float64(p.Lo), float64(p.Hi)
+	switch {
+	case math.IsNaN(lo) || math.IsNaN(hi):
+		return "too few repetitions"
+	case lo <= 0 && hi >= 0:
+		return fmt.Sprintf("no difference (%s to %s)", signed(lo), signed(hi))
+	}
+	s := fmt.Sprintf("%s (%s to %s)", signed(float64(p.Diff)), signed(lo), signed(hi))
+	if x := float64(p.Percent); !math.IsNaN(x) {
+		s += fmt.Sprintf(", %s %% (%s to %s)", signed(x), signed(float64(p.PercentLo)), signed(float64(p.PercentHi)))
+	}
+	return s
+}
+
+// short writes about three significant digits, and no exponent where it can be avoided.
+func short(x float64) string {
+	switch a := math.Abs(x); {
+	case a >= 1e9 || a > 0 && a < 1e-3:
+		return strconv.FormatFloat(x, 'e', 1, 64)
+	case a >= 100:
+		return strconv.FormatFloat(x, 'f', 0, 64)
+	case a >= 10:
+		return strconv.FormatFloat(x, 'f', 1, 64)
+	case a == 0:
+		return "0"
+	case a < 0.1:
+		return strconv.FormatFloat(x, 'f', 4, 64)
+	}
+	return strconv.FormatFloat(x, 'f', 2, 64)
+}
+
+func signed(x float64) string {
+	if x > 0 {
+		return "+" + short(x)
+	}
+	return strings.Replace(short(x), "-", "−", 1)
+}
