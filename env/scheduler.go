@@ -8,6 +8,7 @@ import (
 	"github.com/ghostgym/ghostgym/agent/kernel/sim"
 	"github.com/ghostgym/ghostgym/agent/policy"
 	"github.com/ghostgym/ghostgym/agent/sched"
+	"github.com/ghostgym/ghostgym/env/workload"
 	"github.com/ghostgym/ghostgym/models"
 )
 
@@ -74,6 +75,11 @@ func ParseScheduler(text string, model *models.Model, fallback string) (*Schedul
 	if s.order, err = s.entry.Orders.Choose(spec.Preempt); err != nil {
 		return nil, badConfig("scheduler %q: %w", text, err)
 	}
+	if fallback != "" { // it is not asked, but a name that is none is a mistake
+		if _, err := policy.Find(fallback); err != nil {
+			return nil, badConfig("fallback: %w", err)
+		}
+	}
 	return s, nil
 }
 
@@ -82,6 +88,20 @@ func (s *Scheduler) String() string { return s.text }
 
 // Learned reports whether a model answers.
 func (s *Scheduler) Learned() bool { return s.entry.NeedsModel }
+
+// Warnings words what of an instance lies outside the ranges that the model was trained on.
+func (s *Scheduler) Warnings(in *workload.Instance) []string {
+	if !s.Learned() {
+		return nil
+	}
+	values := map[string]float64{"cpus": float64(in.CPUs)}
+	for name, x := range map[string]float64{"load": in.Params.Load, "scale": in.Params.Scale} {
+		if x != 0 { // files have neither
+			values[name] = x
+		}
+	}
+	return s.model.Outside(values)
+}
 
 // Policy is a new instance of what answers, for one machine.
 func (s *Scheduler) Policy(m *Machine) (policy.Policy, error) {

@@ -113,6 +113,9 @@ func schemaOf(net *inference.Model, meta map[string]string) (*feature.Schema, er
 // Name is the path it was loaded from, or the beginning of its hash.
 func (m *Model) Name() string { return m.name }
 
+// Hash is the SHA-256 of the file, in hexadecimal.
+func (m *Model) Hash() string { return m.net.Hash() }
+
 // Schema is what its rows mean; nil where Check refuses it.
 func (m *Model) Schema() *feature.Schema { return m.schema }
 

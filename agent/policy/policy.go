@@ -165,13 +165,21 @@ func ParseSpec(text string, profiles ...string) (Spec, error) {
 // unknown is the error for a name that is none of the choices; it names the closest where one is near.
 func unknown(what, name string, choices []string) error {
 	hint := ""
+	if c := Closest(name, choices); c != "" {
+		hint = fmt.Sprintf("; did you mean %s?", c)
+	}
+	return fmt.Errorf("%s %q is unknown: want one of %s%s", what, name, strings.Join(choices, ", "), hint)
+}
+
+// Closest is the choice that a name was probably meant to be; "" where none is near.
+func Closest(name string, choices []string) (closest string) {
 	best := 1 + len(name)/3 // edits that a slip of the fingers may take
 	for _, c := range choices {
 		if d := distance(name, c, best); d <= best {
-			best, hint = d-1, fmt.Sprintf("; did you mean %s?", c)
+			best, closest = d-1, c
 		}
 	}
-	return fmt.Errorf("%s %q is unknown: want one of %s%s", what, name, strings.Join(choices, ", "), hint)
+	return closest
 }
 
 // distance is the number of single-byte edits between two names (Levenshtein), or more than limit where it is more.

@@ -125,6 +125,24 @@ func (f *Fates) Check(open int) error {
 	return nil
 }
 
+// Add adds the counts of another run.
+func (f *Fates) Add(o *Fates) {
+	f.Applied += o.Applied
+	f.Late += o.Late
+	f.Superseded += o.Superseded
+	f.Expired += o.Expired
+	f.Dropped += o.Dropped
+	f.Undelivered += o.Undelivered
+	f.Abandoned += o.Abandoned
+	f.Requested += o.Requested
+	f.Fallback += o.Fallback
+	f.Trivial += o.Trivial
+	f.Aged += o.Aged
+	f.Stale += o.Stale
+	f.Unused += o.Unused
+	f.Clipped += o.Clipped
+}
+
 // AppliedShare is the share of requested decisions that took effect, answered by the policy itself; NaN of none.
 func (f *Fates) AppliedShare() float64 {
 	return float64(f.Applied-f.Fallback) / float64(f.Requested)

@@ -1,34 +1,15 @@
 package compare
 
 import (
+	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/ghostgym/ghostgym/agent/metrics"
 	"github.com/ghostgym/ghostgym/agent/sched"
 	"github.com/ghostgym/ghostgym/env"
 )
-
-// metric is a figure of the report.
-type metric struct {
-	Name string
-	get  func(r *env.Result) float64
-	log  bool // differences are also given as ratios
-}
-
-// Metrics are the figures of the report, in its order.
-var reported = []metric{
-	{"wait_mean_us", func(r *env.Result) float64 { return float64(r.Figures.WaitMean) }, true},
-	{"wakeup_p50_us", func(r *env.Result) float64 { return float64(r.Figures.WakeupP50) }, false},
-	{"wakeup_p99_us", func(r *env.Result) float64 { return float64(r.Figures.WakeupP99) }, false},
-	{"wakeup_max_us", func(r *env.Result) float64 { return float64(r.Figures.WakeupMax) }, false},
-	{"slowdown_mean", func(r *env.Result) float64 { return float64(r.Figures.SlowdownMean) }, true},
-	{"turnaround_ms", func(r *env.Result) float64 { return float64(r.Figures.Turnaround) }, false},
-	{"throughput_per_s", func(r *env.Result) float64 { return float64(r.Figures.Throughput) }, false},
-	{"switches", func(r *env.Result) float64 { return float64(r.Figures.Switches) }, false},
-	{"age_max_us", func(r *env.Result) float64 { return float64(r.Figures.AgeMax) }, false},
-	{"censored", func(r *env.Result) float64 { return float64(r.Figures.Censored) }, false},
-}
 
 // Report is what a comparison found. Its JSON form is summary.json.
 type Report struct {
@@ -36,8 +17,6 @@ type Report struct {
 	Manifest  Manifest                   `json:"manifest" msgpack:"manifest"`
 	Runs      []Run                      `json:"-" msgpack:"runs"`
 	CDF       map[string]map[string]CDF  `json:"-" msgpack:"cdf,omitempty"` // of wakeup latencies, by workload and scheduler
-
-	order []string // of workloads
 }
 
 // CDF is a distribution: the share of values up to each.
@@ -48,13 +27,26 @@ type CDF struct {
 
 // WorkloadReport is what was found on one workload.
 type WorkloadReport struct {
-	HeldOut    string                    `json:"held_out" msgpack:"held_out"`
-	Closed     bool                      `json:"closed_loop" msgpack:"closed_loop"` // only service times and sleeps match between schedulers
-	Notes      []string                  `json:"notes,omitempty" msgpack:"notes,omitempty"`
-	Schedulers map[string]map[string]any `json:"schedulers" msgpack:"schedulers"` // metric → Summary, and "fates" → counts
-	Paired     []Pair                    `json:"paired" msgpack:"paired"`
+	HeldOut    string                      `json:"held_out" msgpack:"held_out"`
+	Closed     bool                        `json:"closed_loop" msgpack:"closed_loop"` // only service times and sleeps match between schedulers
+	Notes      []string                    `json:"notes,omitempty" msgpack:"notes,omitempty"`
+	Schedulers map[string]*SchedulerReport `json:"schedulers" msgpack:"schedulers"`
+	Paired     []Pair                      `json:"paired" msgpack:"paired"`
+}
 
-	order []string // of schedulers
+// SchedulerReport is how a scheduler did on a workload: figures over repetitions, fates in all of them together.
+type SchedulerReport struct {
+	WaitMean     Summary     `json:"wait_mean_us" msgpack:"wait_mean_us"`
+	WakeupP50    Summary     `json:"wakeup_p50_us" msgpack:"wakeup_p50_us"`
+	WakeupP99    Summary     `json:"wakeup_p99_us" msgpack:"wakeup_p99_us"`
+	WakeupMax    Summary     `json:"wakeup_max_us" msgpack:"wakeup_max_us"`
+	SlowdownMean Summary     `json:"slowdown_mean" msgpack:"slowdown_mean"`
+	Turnaround   Summary     `json:"turnaround_ms" msgpack:"turnaround_ms"`
+	Throughput   Summary     `json:"throughput_per_s" msgpack:"throughput_per_s"`
+	Switches     Summary     `json:"switches" msgpack:"switches"`
+	AgeMax       Summary     `json:"age_max_us" msgpack:"age_max_us"`
+	Censored     Summary     `json:"censored" msgpack:"censored"`
+	Fates        sched.Fates `json:"fates" msgpack:"fates"`
 }
 
 // Pair sets scheduler A against B on the same instances: the mean of the differences A - B, and its 95 % interval. Percent, with its
@@ -69,143 +61,172 @@ type Pair struct {
 	Percent   metrics.Number `json:"percent" msgpack:"percent"`
 	PercentLo metrics.Number `json:"percent_lo" msgpack:"percent_lo"`
 	PercentHi metrics.Number `json:"percent_hi" msgpack:"percent_hi"`
-	N         int            `json:"n" msgpack:"n"`
+	N         int            `json:"n" msgpack:"n"` // repetitions that both have
 }
 
-func newReport(p *Plan, schedulers []*env.Scheduler, runs []Run, cdf map[string]*metrics.Histogram) *Report {
-	r := &Report{Workloads: map[string]*WorkloadReport{}, Manifest: newManifest(p)}
-	var learned []string
-	for _, s := range schedulers {
-		if s.Learned() {
-			learned = append(learned, s.String())
+// figure is a line of a SchedulerReport.
+type figure struct {
+	name  string
+	ratio bool // differences are also given in percent
+	of    func(*metrics.Figures) metrics.Number
+	at    func(*SchedulerReport) *Summary
+}
+
+var figures = []figure{
+	{"wait_mean_us", true, func(f *metrics.Figures) metrics.Number { return f.WaitMean },
+		func(r *SchedulerReport) *Summary { return &r.WaitMean }},
+	{"wakeup_p50_us", false, func(f *metrics.Figures) metrics.Number { return f.WakeupP50 },
+		func(r *SchedulerReport) *Summary { return &r.WakeupP50 }},
+	{"wakeup_p99_us", false, func(f *metrics.Figures) metrics.Number { return f.WakeupP99 },
+		func(r *SchedulerReport) *Summary { return &r.WakeupP99 }},
+	{"wakeup_max_us", false, func(f *metrics.Figures) metrics.Number { return f.WakeupMax },
+		func(r *SchedulerReport) *Summary { return &r.WakeupMax }},
+	{"slowdown_mean", true, func(f *metrics.Figures) metrics.Number { return f.SlowdownMean },
+		func(r *SchedulerReport) *Summary { return &r.SlowdownMean }},
+	{"turnaround_ms", false, func(f *metrics.Figures) metrics.Number { return f.Turnaround },
+		func(r *SchedulerReport) *Summary { return &r.Turnaround }},
+	{"throughput_per_s", false, func(f *metrics.Figures) metrics.Number { return f.Throughput },
+		func(r *SchedulerReport) *Summary { return &r.Throughput }},
+	{"switches", false, func(f *metrics.Figures) metrics.Number { return metrics.Number(f.Switches) },
+		func(r *SchedulerReport) *Summary { return &r.Switches }},
+	{"age_max_us", false, func(f *metrics.Figures) metrics.Number { return f.AgeMax },
+		func(r *SchedulerReport) *Summary { return &r.AgeMax }},
+	{"censored", false, func(f *metrics.Figures) metrics.Number { return metrics.Number(f.Censored) },
+		func(r *SchedulerReport) *Summary { return &r.Censored }},
+}
+
+// Figures names the figures of a report, in its order.
+func Figures() []string {
+	var names []string
+	for i := range figures {
+		names = append(names, figures[i].name)
+	}
+	return names
+}
+
+// report summarises the runs that are done.
+func (c *Comparison) report(cdf map[cell]*metrics.Histogram) *Report {
+	r := &Report{Workloads: map[string]*WorkloadReport{}}
+	results := map[cell]map[int]*env.Result{} // by repetition
+	for i := range c.runs {
+		if run := &c.runs[i]; run.done {
+			r.Runs = append(r.Runs, *run)
+			k := cell{run.Workload, run.Scheduler}
+			if results[k] == nil {
+				results[k] = map[int]*env.Result{}
+			}
+			results[k][run.Rep] = &run.Result
 		}
 	}
-	if len(learned) == 0 {
-		learned = p.Schedulers[:1]
+	for i := range c.plan.Workloads {
+		w := &c.plan.Workloads[i]
+		r.Workloads[w.Name] = c.reportWorkload(w, &c.lines[i], results)
 	}
-	for i := range runs {
-		if runs[i].done {
-			r.Runs = append(r.Runs, runs[i])
+	for k, h := range cdf {
+		if r.CDF == nil {
+			r.CDF = map[string]map[string]CDF{}
 		}
-	}
-	for _, w := range p.Workloads {
-		r.order = append(r.order, w.Name)
-		r.Workloads[w.Name] = summariseWorkload(p, &w, learned, r.Runs)
-		for _, s := range p.Schedulers {
-			h := cdf[w.Name+"\x00"+s]
-			if h == nil {
-				continue
-			}
-			if r.CDF == nil {
-				r.CDF = map[string]map[string]CDF{}
-			}
-			if r.CDF[w.Name] == nil {
-				r.CDF[w.Name] = map[string]CDF{}
-			}
-			var c CDF
-			for _, pt := range h.CDF() {
-				c.Micros, c.Share = append(c.Micros, pt.Value), append(c.Share, pt.Share)
-			}
-			r.CDF[w.Name][s] = c
+		if r.CDF[k.workload] == nil {
+			r.CDF[k.workload] = map[string]CDF{}
 		}
+		var points CDF
+		for _, p := range h.CDF() {
+			points.Micros, points.Share = append(points.Micros, p.Value), append(points.Share, p.Share)
+		}
+		r.CDF[k.workload][k.scheduler] = points
 	}
+	r.Manifest = newManifest(&c.plan, len(r.Runs), len(c.runs))
 	return r
 }
 
-func summariseWorkload(p *Plan, w *Workload, learned []string, runs []Run) *WorkloadReport {
-	out := &WorkloadReport{HeldOut: w.HeldOut, Schedulers: map[string]map[string]any{}, Paired: []Pair{}, order: p.Schedulers}
-	for _, spec := range w.Specs {
-		in, err := env.BuildInstance(spec)
-		if err != nil {
-			continue // it was built before
-		}
-		out.Closed = out.Closed || !in.Open
-		for _, n := range in.Notes {
-			if !slices.Contains(out.Notes, n) {
-				out.Notes = append(out.Notes, n)
+func (c *Comparison) reportWorkload(w *Workload, l *line, results map[cell]map[int]*env.Result) *WorkloadReport {
+	out := &WorkloadReport{HeldOut: w.HeldOut, Closed: l.closed, Notes: slices.Clone(l.notes),
+		Schedulers: map[string]*SchedulerReport{}, Paired: []Pair{}}
+	var few []string
+	for _, s := range c.plan.Schedulers {
+		sr := &SchedulerReport{}
+		out.Schedulers[s] = sr
+		by := results[cell{w.Name, s}]
+		blocked := false
+		for rep := range c.plan.Reps {
+			res := by[rep]
+			if res == nil {
+				continue
+			}
+			sr.Fates.Add(&res.Figures.Fates)
+			few = append(few, res.Figures.Few...)
+			if len(res.Deadlock) > 0 && !blocked {
+				blocked = true
+				out.Notes = append(out.Notes, fmt.Sprintf("under %s, seed %d, it blocks for ever: %s", s, c.plan.Seed+uint64(rep),
+					strings.Join(res.Deadlock, "; ")))
 			}
 		}
-	}
-	by := map[string]map[int]*env.Result{} // scheduler → repetition
-	for i := range runs {
-		if run := &runs[i]; run.Workload == w.Name {
-			if by[run.Scheduler] == nil {
-				by[run.Scheduler] = map[int]*env.Result{}
-			}
-			by[run.Scheduler][run.Rep] = &run.Result
-		}
-	}
-	for _, s := range p.Schedulers {
-		figures := map[string]any{}
-		for _, m := range reported {
+		for i := range figures {
 			var values []float64
-			for rep := range p.Reps {
-				if res := by[s][rep]; res != nil {
-					if v := m.get(res); !math.IsNaN(v) {
+			for rep := range c.plan.Reps {
+				if res := by[rep]; res != nil {
+					if v := float64(figures[i].of(&res.Figures)); !math.IsNaN(v) {
 						values = append(values, v)
 					}
 				}
 			}
-			figures[m.Name] = summarise(values)
+			*figures[i].at(sr) = summarise(values)
 		}
-		var fates sched.Fates
-		for rep := range p.Reps {
-			if res := by[s][rep]; res != nil {
-				add(&fates, &res.Figures.Fates)
-			}
-		}
-		figures["fates"] = fates
-		out.Schedulers[s] = figures
 	}
-	for _, a := range learned {
-		for _, b := range p.Schedulers {
-			if a == b {
-				continue
-			}
-			for _, m := range reported {
-				out.Paired = append(out.Paired, pair(a, b, &m, by, p.Reps))
+	few = slices.DeleteFunc(Figures(), func(name string) bool { return !slices.Contains(few, name) })
+	if len(few) > 0 {
+		out.Notes = append(out.Notes, "fewer than ten values lie beyond "+strings.Join(few, ", ")+" in some runs")
+	}
+	for _, a := range c.protagonists() {
+		for _, b := range c.plan.Schedulers {
+			for i := range figures {
+				if a != b {
+					out.Paired = append(out.Paired, pair(a, b, &figures[i], results[cell{w.Name, a}], results[cell{w.Name, b}], c.plan.Reps))
+				}
 			}
 		}
 	}
 	return out
 }
 
-func pair(a, b string, m *metric, by map[string]map[int]*env.Result, reps int) Pair {
+// protagonists are set against every other scheduler: those that a model answers for, or else the first.
+func (c *Comparison) protagonists() []string {
+	var names []string
+	for _, s := range c.schedulers {
+		if s.Learned() {
+			names = append(names, s.String())
+		}
+	}
+	if len(names) == 0 {
+		names = c.plan.Schedulers[:1]
+	}
+	return names
+}
+
+func pair(a, b string, f *figure, as, bs map[int]*env.Result, reps int) Pair {
 	var diffs, logs []float64
 	for rep := range reps {
-		x, y := by[a][rep], by[b][rep]
+		x, y := as[rep], bs[rep]
 		if x == nil || y == nil {
 			continue
 		}
-		u, v := m.get(x), m.get(y)
-		if d := u - v; !math.IsNaN(d) {
-			diffs = append(diffs, d)
-			if m.log && u > 0 && v > 0 {
-				logs = append(logs, math.Log(u/v))
-			}
+		u, v := float64(f.of(&x.Figures)), float64(f.of(&y.Figures))
+		if math.IsNaN(u - v) {
+			continue
+		}
+		diffs = append(diffs, u-v)
+		if f.ratio && u > 0 && v > 0 {
+			logs = append(logs, math.Log(u/v))
 		}
 	}
+	p := Pair{A: a, B: b, Metric: f.name, N: len(diffs)}
 	mean, lo, hi := interval(diffs)
-	p := Pair{A: a, B: b, Metric: m.Name, Diff: metrics.Number(mean), Lo: metrics.Number(lo), Hi: metrics.Number(hi), N: len(diffs)}
+	p.Diff, p.Lo, p.Hi = metrics.Number(mean), metrics.Number(lo), metrics.Number(hi)
+	if len(logs) < len(diffs) {
+		logs = nil // a geometric mean with zeros left out would flatter somebody
+	}
 	mean, lo, hi = interval(logs)
-	percent := func(x float64) metrics.Number { return metrics.Number(100 * (math.Exp(x) - 1)) }
+	percent := func(x float64) metrics.Number { return metrics.Number(100 * math.Expm1(x)) }
 	p.Percent, p.PercentLo, p.PercentHi = percent(mean), percent(lo), percent(hi)
 	return p
-}
-
-func add(sum, f *sched.Fates) {
-	sum.Applied += f.Applied
-	sum.Late += f.Late
-	sum.Superseded += f.Superseded
-	sum.Expired += f.Expired
-	sum.Dropped += f.Dropped
-	sum.Undelivered += f.Undelivered
-	sum.Abandoned += f.Abandoned
-	sum.Requested += f.Requested
-	sum.Fallback += f.Fallback
-	sum.Trivial += f.Trivial
-	sum.Aged += f.Aged
-	sum.Stale += f.Stale
-	sum.Unused += f.Unused
-	sum.Clipped += f.Clipped
 }

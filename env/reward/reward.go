@@ -22,9 +22,14 @@ type Reading struct {
 // Func is the reward for going from one reading to the next. nominal is the workload's nominal mean interarrival.
 type Func func(from, to Reading, nominal kernel.Time) float64
 
-var table = map[string]Func{
-	"slowdown": slowdown,
-	"wait":     wait,
+type entry struct {
+	doc string
+	f   Func
+}
+
+var table = map[string]entry{
+	"slowdown": {"minus the time waited, each task's in units of its expected burst (default)", slowdown},
+	"wait":     {"minus the time waited, in units of the workload's mean interarrival", wait},
 }
 
 // slowdown is minus the waiting, each task's weighed by 1/its expected burst: the best proxy, known online, of mean slowdown.
@@ -45,10 +50,13 @@ func Names() []string {
 	return names
 }
 
+// Doc says in a line what a reward is; "" for an unknown name.
+func Doc(name string) string { return table[name].doc }
+
 // Find looks a reward up.
 func Find(name string) (Func, error) {
-	if f, ok := table[name]; ok {
-		return f, nil
+	if e, ok := table[name]; ok {
+		return e.f, nil
 	}
 	return nil, fmt.Errorf("reward: %q is none of %s", name, strings.Join(Names(), ", "))
 }

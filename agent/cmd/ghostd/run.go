@@ -256,7 +256,7 @@ func (o *options) write(st *Stats, stdout io.Writer) error {
 		_, err = stdout.Write(b)
 		return err
 	}
-	return compare.WriteWhole(o.json, b)
+	return compare.WriteFile(o.json, b)
 }
 
 // sinks are the files that a run leaves, written beside their names and renamed at the end.

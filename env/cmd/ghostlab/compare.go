@@ -1,11 +1,8 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -99,25 +96,27 @@ func runCompare(c *call) error {
 			return usageError{err}
 		}
 	}
-	for _, dir := range []string{out, filepath.Dir(c.json)} {
-		if dir != "" && (dir != "." || c.json != "" && c.json != "-") {
-			if err := compare.CheckDir(dir); err != nil {
-				return usageError{err}
-			}
-		}
-	}
 	if !quiet {
 		p.Progress = progress(c)
 	}
-	report, err := compare.Execute(c.ctx, p)
-	stopped := errors.Is(err, compare.ErrStopped)
-	if err != nil && !stopped {
-		if errors.Is(err, context.Canceled) {
-			return err
-		}
+	p.Command = "ghostlab compare " + quoted(c.typed)
+	comparison, err := compare.Prepare(p)
+	if err != nil {
 		return usageError{err}
 	}
-	report.Manifest.Command = "ghostlab compare " + strings.Join(os.Args[min(2, len(os.Args)):], " ")
+	if out != "" {
+		if err := compare.CheckDir(out); err != nil {
+			return usageError{err}
+		}
+	}
+	if err := c.checkJSON(); err != nil {
+		return err
+	}
+	report, err := comparison.Run(c.ctx)
+	stopped := errors.Is(err, compare.ErrStopped)
+	if err != nil && !stopped || report.Manifest.Finished == 0 {
+		return err
+	}
 	if out != "" {
 		if err := report.Save(out); err != nil {
 			return err

@@ -34,6 +34,7 @@ type command struct {
 type call struct {
 	ctx    context.Context
 	flags  *flag.FlagSet
+	typed  []string // as they came
 	args   []string // not parsed yet; after parse: what is no flag
 	stdout io.Writer
 	stderr io.Writer
@@ -90,7 +91,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		if c.name != args[0] {
 			continue
 		}
-		x := &call{ctx: ctx, args: args[1:], stdout: stdout, stderr: stderr, flags: flag.NewFlagSet("ghostlab "+c.name, flag.ContinueOnError)}
+		x := &call{ctx: ctx, typed: args[1:], args: args[1:], stdout: stdout, stderr: stderr, flags: flag.NewFlagSet("ghostlab "+c.name, flag.ContinueOnError)}
 		x.flags.SetOutput(io.Discard)
 		x.flags.StringVar(&x.json, "json", "", "also write the result as JSON to `FILE`; - is standard output")
 		err := c.run(x)
@@ -135,6 +136,32 @@ func (c *call) parse() error {
 	return nil
 }
 
+// checkJSON finds out whether --json can be written, before any work is done for it.
+func (c *call) checkJSON() error {
+	if c.json == "" || c.json == "-" {
+		return nil
+	}
+	if err := compare.CheckFile(c.json); err != nil {
+		return usage("--json: %w", err)
+	}
+	return nil
+}
+
+// quoted is a command line that a shell would split into the same words.
+func quoted(words []string) string {
+	var b strings.Builder
+	for i, w := range words {
+		if i > 0 {
+			b.WriteByte(' ')
+		}
+		if w == "" || strings.ContainsAny(w, " \t\n'\"\\$`*?[]{}()<>|&;#~!") {
+			w = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
+		}
+		b.WriteString(w)
+	}
+	return b.String()
+}
+
 // put writes JSON where --json says.
 func (c *call) put(b []byte) error {
 	switch c.json {
@@ -144,7 +171,7 @@ func (c *call) put(b []byte) error {
 		_, err := c.stdout.Write(b)
 		return err
 	}
-	return compare.WriteWhole(c.json, b)
+	return compare.WriteFile(c.json, b)
 }
 
 // text is where the report for people goes: nowhere if standard output is taken by JSON.
