@@ -93,7 +93,7 @@ func (o *Options) resolve() error {
 	if o.schema, err = schemaByName(o.Schema); err != nil {
 		return err
 	}
-	s := Setup{Profile: o.Profile, Bursts: o.HorizonBursts, Preempt: o.Preempt, Reward: o.Reward, Warmup: o.Warmup}
+	s := Setup{Profile: o.Profile, Bursts: o.HorizonBursts, MaxSteps: o.MaxSteps, Preempt: o.Preempt, Reward: o.Reward, Warmup: o.Warmup}
 	if s.Order = o.schema.Order(); s.Preempt && s.Order != sched.ByKey {
 		return badConfig("wakeup_preemption: it needs keys, and %s names slots", o.Schema)
 	}

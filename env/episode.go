@@ -19,7 +19,6 @@ type Episode struct {
 	answers []sched.Placement
 	illegal int64
 	steps   int64
-	limit   int64 // 0: none
 	over    bool
 	last    step
 	carried step // what passed before the first decision: it comes with the step that closes the first batch
@@ -36,14 +35,14 @@ type step struct {
 // ErrOver is returned by a step after the end of an episode.
 var ErrOver = errors.New("env: the episode is over: reset first")
 
-// Reset starts an episode and goes on to its first decision. An episode that asks nothing has one step, which ends it. limit, if positive, truncates it after so many steps.
-func (e *Episode) Reset(s Setup, schema *feature.Schema, limit int64) error {
+// Reset starts an episode and goes on to its first decision. An episode that asks nothing has one step, which ends it.
+func (e *Episode) Reset(s Setup, schema *feature.Schema) error {
 	e.over = true
 	s.Order, s.Policy = schema.Order(), nil
 	if err := e.Machine.Reset(s); err != nil {
 		return err
 	}
-	e.schema, e.limit = schema, limit
+	e.schema = schema
 	e.at, e.illegal, e.steps, e.over, e.last, e.carried = 0, 0, 0, false, step{}, step{}
 	err := e.advance()
 	e.carried = e.last
@@ -133,8 +132,8 @@ func (e *Episode) answer(p sched.Placement, legal bool) error {
 		e.over = true
 		return err
 	}
-	if e.limit > 0 && e.steps >= e.limit && !e.over {
-		e.over, e.last.truncated = true, true
+	if limit := e.setup.MaxSteps; limit > 0 && e.steps >= limit && !e.over {
+		e.over, e.cut, e.last.truncated = true, true, true
 		return e.Finish()
 	}
 	return nil

@@ -28,6 +28,7 @@ type Setup struct {
 	Profile   string      // "": the instance's
 	Slice     kernel.Time // 0: the instance's, else the profile's
 	Bursts    float64     // horizon in nominal interarrivals; 0: DefaultHorizonBursts
+	MaxSteps  int64       // answers after which the run is truncated; 0: none
 	Warmup    float64     // share of the horizon excluded from means and percentiles
 	Order     sched.Order
 	Preempt   bool
@@ -50,6 +51,7 @@ type Machine struct {
 	setup    Setup
 	horizon  kernel.Time
 	finished bool
+	cut      bool // truncated by MaxSteps
 	reward   reward.Func
 	last     reward.Reading
 	total    float64 // of the rewards
@@ -123,7 +125,7 @@ func (m *Machine) Reset(s Setup) error {
 	} else {
 		m.Metrics.Reset(figures)
 	}
-	m.setup, m.finished, m.reward, m.last, m.total = s, false, f, reward.Reading{}, 0
+	m.setup, m.finished, m.cut, m.reward, m.last, m.total = s, false, false, f, reward.Reading{}, 0
 	return m.Agent.Reset(agent.Config{
 		Kernel: &m.Sim, Timing: s.Timing, Inference: s.Inference, Until: m.horizon, Sinks: s.Sinks, Policy: s.Policy,
 		Core: sched.Config{
@@ -182,7 +184,7 @@ func (m *Machine) Result() Result {
 	r := Result{
 		Figures: m.Metrics.Figures(), Return: m.total, TraceHash: fmt.Sprintf("%016x", uint64(m.Agent.Hash())),
 		EndNs: int64(m.Agent.Now()), HorizonNs: int64(m.horizon), Events: st.Events,
-		Terminated: m.Agent.Now() < m.horizon,
+		Terminated: m.Agent.Now() < m.horizon && !m.cut,
 	}
 	r.Figures.Switches = st.Switches
 	if m.Sim.Deadlocked() {
@@ -216,6 +218,7 @@ func (m *Machine) RunWith(ctx context.Context, meanwhile func()) (Result, error)
 		return Result{}, errors.New("env: Run needs a policy")
 	}
 	var err error
+	steps, limit := 0, int(m.setup.MaxSteps)
 	for n := 0; ; n++ {
 		more, _, e := m.Observe()
 		if e != nil || !more {
@@ -223,6 +226,10 @@ func (m *Machine) RunWith(ctx context.Context, meanwhile func()) (Result, error)
 			break
 		}
 		batch := m.Agent.Batch()
+		if steps += len(batch); limit > 0 && steps > limit { // also within a batch, of which no answer counts then
+			m.cut = true
+			break
+		}
 		for len(m.out) < len(batch) {
 			m.out = append(m.out, sched.Placement{})
 		}

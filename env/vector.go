@@ -237,7 +237,7 @@ func (v *Vector) begin(i int) error {
 	s := &v.envs[i]
 	setup := v.cfg.setup
 	setup.Instance, setup.Seed, setup.Episode = s.instance, s.spec.Seed, s.spec.Episode
-	if err := s.Episode.Reset(setup, v.cfg.schema, v.cfg.MaxSteps); err != nil {
+	if err := s.Episode.Reset(setup, v.cfg.schema); err != nil {
 		return err
 	}
 	s.finished = false

@@ -195,9 +195,20 @@ def _finish(code: int, buffer: _Buffer) -> bytes:
 
 
 def pack(value: Any) -> bytes:
-    """Encode a request."""
-    packed: bytes = msgpack.packb(value, use_bin_type=True)
+    """Encode a request; NumPy's scalars count as Python's."""
+    try:
+        packed: bytes = msgpack.packb(value, use_bin_type=True, default=_plain)
+    except (TypeError, OverflowError, ValueError) as error:
+        raise errors.ConfigError(f"request: {error}") from error
     return packed
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    raise TypeError(f"{value!r} is a {type(value).__name__}: want numbers, strings, bytes and lists of them")
 
 
 def unpack(body: bytes) -> Any:
@@ -301,6 +312,12 @@ class Vector(Handle):
         code = self._step(self.number, buffer.pointer)
         if code:
             _finish(code, buffer)
+
+    def render(self, index: int) -> str:
+        """An environment as text: its open decision, CPUs and run queues."""
+        self.check()
+        text: str = call("render", {"handle": self.number, "index": index})
+        return text
 
     def info(self) -> Any:
         """What the last step has to tell of episodes that ended."""

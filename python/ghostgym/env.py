@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from . import _native, errors
 from .spec import Schema, schema
-from .vector import describe_row, end_info, library_options
+from .vector import end_info, library_options, make_again, put_actions
 
 
 class _Env(gym.Env[Any, Any]):
@@ -26,6 +26,7 @@ class _Env(gym.Env[Any, Any]):
         render_mode: str | None = None,
         **options: Any,
     ) -> None:
+        self._made = {"workload": workload, "render_mode": render_mode, **options}
         if render_mode not in (None, "ansi"):
             raise errors.ConfigError(f"render_mode: {render_mode!r} is none of None, 'ansi'")
         self.render_mode = render_mode
@@ -33,7 +34,6 @@ class _Env(gym.Env[Any, Any]):
         self.observation_space = self.schema.observation_space
         self.action_space = self.schema.action_space
         self._options = library_options(self._kind, **options)
-        self._by_key = self.schema.action["kind"] == "key"
         self._vector = _native.Vector(
             {
                 **self._options,
@@ -45,7 +45,9 @@ class _Env(gym.Env[Any, Any]):
         )
         a = self._vector.arrays
         self._obs, self._mask = a["obs"][0], a["mask"].view(np.int8)[0]
-        self._action, self._reward, self._dt = a["action"], a["reward"], a["dt_ns"]
+        self._action = a["action"].reshape(self.action_space.shape)
+        self._numbers = "fiu" if self.schema.action["kind"] == "key" else "iu"
+        self._reward, self._dt = a["reward"], a["dt_ns"]
         self._terminated, self._truncated = a["terminated"], a["truncated"]
         self._seeded = False
 
@@ -54,15 +56,16 @@ class _Env(gym.Env[Any, Any]):
     ) -> tuple[npt.NDArray[np.float32], dict[str, Any]]:
         """Start an episode: of the seed given, or the next of the seed before.
 
-        ``options={"instance": {"workload", "seed", "episode"}}`` takes these in place of all that.
+        ``options={"instances": [{"workload", "seed", "episode"}]}``, a list of one, takes these in place of
+        all that: see ``sample_instances``.
         """
         super().reset(seed=seed)
-        unknown = set(options or {}) - {"instance"}
+        unknown = set(options or {}) - {"instances"}
         if unknown:
-            raise errors.ConfigError(f"reset options: unknown {', '.join(sorted(unknown))}; there is instance")
+            raise errors.ConfigError(f"reset options: unknown {', '.join(sorted(unknown))}; there is instances")
         request: dict[str, Any] = {}
-        if options and options.get("instance") is not None:
-            request["instances"] = [options["instance"]]
+        if options and options.get("instances") is not None:
+            request["instances"] = list(options["instances"])
         elif seed is not None:
             request["seed"] = seed
         elif not self._seeded:
@@ -73,10 +76,7 @@ class _Env(gym.Env[Any, Any]):
 
     def step(self, action: Any) -> tuple[npt.NDArray[np.float32], float, bool, bool, dict[str, Any]]:
         """Answer the open decision."""
-        try:
-            self._action[0] = action[0] if self._by_key else action
-        except (ValueError, IndexError, TypeError) as error:
-            raise errors.ShapeError(f"action: want {self.action_space}, got {action!r}") from error
+        put_actions(self._action, action, self._numbers)
         self._vector.step()
         info: dict[str, Any] = {"action_mask": self._mask.copy(), "dt_ns": int(self._dt[0])}
         terminated, truncated = bool(self._terminated[0]), bool(self._truncated[0])
@@ -90,14 +90,18 @@ class _Env(gym.Env[Any, Any]):
         return legal
 
     def render(self) -> str:
-        """The open decision, as text."""
+        """The open decision, the CPUs and the run queues, as text."""
         if self.render_mode is None:
             raise errors.ConfigError("render: pass render_mode='ansi' to make the environment")
-        return describe_row(self.schema, self._obs)
+        return self._vector.render(0)
 
     def close(self) -> None:
         """Free the library's side. Closing twice does nothing."""
         self._vector.close()
+
+    def __reduce__(self) -> Any:
+        """What a pickle holds is how to make it: the copy is an environment of its own, before its reset."""
+        return make_again, (type(self), self._made), {"spec": self.spec}
 
 
 class PriorityEnv(_Env):

@@ -96,9 +96,15 @@ def test_illegal_actions():
 def test_shapes():
     env = gym.make_vec(PRIORITY, num_envs=4)
     env.reset(seed=1)
-    for bad in (np.zeros((3, 1)), np.zeros(()), "up", np.zeros((4, 0))):
+    for bad in (np.zeros((3, 1)), np.zeros(()), "up", np.zeros((4, 0)), np.zeros((4, 2)), np.zeros(4), None):
         with pytest.raises(ghostgym.ShapeError, match="actions"):
             env.step(bad)
+    places = gym.make_vec(PLACEMENT, num_envs=4)
+    places.reset(seed=1)
+    for bad in (8, [8], np.full((4, 1), 8), np.full(4, 8.0), np.full(4, True), [8, 8, 8, [8]]):
+        with pytest.raises(ghostgym.ShapeError, match="actions"):
+            places.step(bad)
+    places.step([8, 8, 8, 8])
     env.close()
     with pytest.raises(ghostgym.ClosedError):
         env.step(np.zeros((4, 1)))

@@ -1,5 +1,7 @@
 """What Gymnasium and the libraries behind it expect of one environment."""
 
+import copy
+import pickle
 import warnings
 
 import ghostgym
@@ -136,19 +138,67 @@ def test_spec_survives_json():
 
 
 def test_render_and_close():
-    env = gym.make("ghostgym/Priority-v0", render_mode="ansi")
+    env = gym.make("ghostgym/Priority-v0", workload="dispersive:load=0.9:cpus=8", render_mode="ansi")
     env.reset(seed=1)
-    assert "ln_attained" in env.render() or "attained" in env.render()
+    text = env.render()
+    cpus = [line for line in text.splitlines() if line.startswith("cpu")]
+    assert len(cpus) == 8, text
+    assert "decision 1 of" in text
+    assert "queue 0  CPUs 8, waiting 0" in text, "the first task that is asked about finds nobody waiting"
     env.close()
     env.close()
     with pytest.raises(ghostgym.ClosedError):
         env.unwrapped.step(np.zeros(1, np.float32))
 
 
+@pytest.mark.parametrize("name", IDS)
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda env: pickle.loads(pickle.dumps(env))])
+def test_a_pickle_is_how_to_make_it(name, copied):
+    env = gym.make(name, workload="heavytail:load=0.8", horizon_bursts=60)
+    env.reset(seed=1)
+    other = copied(env)
+    assert other.spec == env.spec
+    assert other.unwrapped.spec == env.unwrapped.spec
+    assert play(env, seed=1)[3]["trace_hash"] == play(other, seed=1)[3]["trace_hash"]
+
+
+@pytest.mark.parametrize(
+    ("name", "bad"),
+    [
+        (IDS[0], 0.5),
+        (IDS[0], np.zeros(2, np.float32)),
+        (IDS[0], np.zeros((1, 1), np.float32)),
+        (IDS[0], ["up"]),
+        (IDS[0], None),
+        (IDS[1], 3.0),
+        (IDS[1], np.array([8])),
+        (IDS[1], "back"),
+        (IDS[1], [8, [8]]),
+    ],
+)
+def test_actions_that_do_not_fit_are_refused(name, bad):
+    env = gym.make(name, workload="bimodal:load=0.9", disable_env_checker=True)
+    row, _ = env.reset(seed=1)
+    with pytest.raises(ghostgym.ShapeError, match="actions"):
+        env.step(bad)
+    again, _ = env.reset(seed=1)
+    assert np.array_equal(row, again)
+    env.step(env.action_space.sample())
+
+
+def test_seeds_and_options_of_numpy():
+    env = ghostgym.PriorityEnv(horizon_bursts=np.float32(50), max_episode_steps=np.int64(9))
+    _, rewards, _, info = play(env, seed=int(2**62))
+    assert len(rewards) <= 9
+    assert info["instance"]["seed"] == 2**62
+    with pytest.raises(ghostgym.ConfigError):
+        env.reset(seed=2**64)
+
+
 def test_instances_are_what_they_say():
     env = gym.make("ghostgym/Priority-v0", workload="bimodal:load=0.9", horizon_bursts=100)
     instance = {"workload": "heavytail:load=0.9:cpus=4", "seed": 9, "episode": 2}
-    env.reset(options={"instance": instance})
+    env.reset(options={"instances": [instance]})
     done = False
     while not done:
         _, _, a, b, info = env.step(np.zeros(1, np.float32))

@@ -1,5 +1,7 @@
 """What Gymnasium and the libraries behind it expect of many environments."""
 
+import pickle
+
 import ghostgym
 import gymnasium as gym
 import numpy as np
@@ -150,21 +152,88 @@ def test_instances():
         env.reset(options={"instances": drawn[:1]})
 
 
-@pytest.mark.parametrize("mode", ["NextStep", "SameStep"])
-def test_wrappers(mode):
-    env = gym.make_vec(IDS[0], num_envs=4, workload="bimodal:load=0.9", horizon_bursts=30, autoreset=mode)
-    env = RecordEpisodeStatistics(NormalizeReward(env))
-    if mode == "NextStep":
-        env = NormalizeObservation(env)
+@pytest.mark.parametrize("mode", ["NextStep", "SameStep", "Disabled"])
+@pytest.mark.parametrize("name", IDS)
+def test_wrappers(name, mode):
+    """Gymnasium's statistics agree with what the library says of each episode."""
+    env = gym.make_vec(name, num_envs=4, workload="bimodal:load=0.9", horizon_bursts=60, autoreset=mode)
+    env = RecordEpisodeStatistics(env)
     env.reset(seed=1)
     episodes = 0
-    for step in range(200):
-        info = env.step(actions_for(env.single_action_space, 4, step))[4]
-        episodes += "episode" in info
-    assert episodes
+    over = np.zeros(4, bool)
+    for step in range(400):
+        if mode == "Disabled" and over.any():
+            env.reset(options={"reset_mask": over})
+        _, _, terminated, truncated, info = env.step(actions_for(env.single_action_space, 4, step))
+        over = terminated | truncated
+        told = info.get("final_info", info)
+        for i in np.flatnonzero(over):
+            episodes += 1
+            statistics = told.get("episode", info.get("episode"))
+            assert statistics["r"][i] == pytest.approx(told["return"][i], rel=1e-5)
+    assert episodes > 8
 
 
-@pytest.mark.parametrize("context", ["fork", "spawn"])
+def test_normalising_wrappers():
+    env = gym.make_vec(IDS[0], num_envs=4, workload="bimodal:load=0.9", horizon_bursts=60)
+    env = NormalizeObservation(NormalizeReward(env))
+    env.reset(seed=1)
+    for step in range(100):
+        obs, reward, *_ = env.step(actions_for(env.single_action_space, 4, step))
+        assert np.isfinite(obs).all()
+        assert np.isfinite(reward).all()
+
+
+@pytest.mark.parametrize("name", IDS)
+def test_sync_vector_of_singles_is_the_native_vector(name):
+    kwargs = {"workload": "rocksdb:load=0.9", "horizon_bursts": 30}
+    native = gym.make_vec(name, num_envs=3, **kwargs)
+    sync = gym.make_vec(name, num_envs=3, vectorization_mode="sync", **kwargs)
+    assert isinstance(native, ghostgym.GhostVectorEnv)
+    assert isinstance(sync, gym.vector.SyncVectorEnv)
+    assert native.observation_space == sync.observation_space
+    assert native.action_space == sync.action_space
+    ours, theirs = native.reset(seed=5), sync.reset(seed=5)
+    ends = 0
+    for step in range(400):
+        assert np.array_equal(ours[0], theirs[0])
+        for key in ("action_mask", "dt_ns", "_action_mask", "_dt_ns"):
+            assert np.array_equal(ours[-1][key], theirs[-1][key]), key
+            assert ours[-1][key].dtype == theirs[-1][key].dtype
+        actions = actions_for(native.single_action_space, 3, step)
+        ours, theirs = native.step(actions), sync.step(actions)
+        for a, b in zip(ours[1:4], theirs[1:4], strict=True):
+            assert np.array_equal(a, b)
+            assert a.dtype == b.dtype
+        for i in np.flatnonzero(ours[2] | ours[3]):
+            ends += 1
+            assert ours[4]["trace_hash"][i] == theirs[4]["trace_hash"][i]
+    assert ends > 3
+
+
+@pytest.mark.parametrize("mode", ["NextStep", "SameStep", "Disabled"])
+def test_make_vec_passes_everything_on(mode):
+    env = gym.make_vec(
+        IDS[0], num_envs=3, workload=["bimodal", "frame"], autoreset=mode, copy=False, workers=2,
+        max_episode_steps=7, render_mode="ansi", wakeup_preemption=True, events="all", profile="ideal",
+        reward="wait", horizon_bursts=100, invalid_action="raise", age_bound_us=1e5, inference_us=1, slice_us=500,
+    )  # fmt: skip
+    again = pickle.loads(pickle.dumps(env))
+    assert again.spec == env.spec
+    assert again.metadata == env.metadata
+    played = []
+    for made in (env, again, gym.make_vec(gym.envs.registration.EnvSpec.from_json(env.spec.to_json()))):
+        made.reset(seed=1)
+        assert [text.split()[0] for text in made.render()] == ["bimodal", "frame", "bimodal"]
+        for step in range(7):
+            _, _, terminated, truncated, info = made.step(actions_for(made.single_action_space, 3, step))
+        assert (terminated | truncated).all()
+        played.append(list(info.get("final_info", info)["trace_hash"]))
+        made.close()
+    assert played[0] == played[1] == played[2]
+
+
+@pytest.mark.parametrize("context", ["fork", "forkserver", "spawn"])
 def test_processes(context):
     """AsyncVectorEnv loads the library in the parent, then forks."""
 

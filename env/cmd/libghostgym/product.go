@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"maps"
 	"slices"
@@ -38,6 +39,7 @@ func allCalls() map[string]call {
 		all[name] = f
 	}
 	maps.Copy(all, selftestCalls)
+	all["render"] = renderCall
 	return all
 }
 
@@ -53,6 +55,27 @@ func openVector(req []byte) (vector, error) {
 		return newCounters(cfg.Selftest)
 	}
 	return env.Open(req)
+}
+
+// renderCall describes one environment of a vector as text.
+func renderCall(_ context.Context, req []byte) (body []byte, err error) {
+	var r struct {
+		Handle int64 `msgpack:"handle"`
+		Index  int   `msgpack:"index"`
+	}
+	if err := msgpack.Unmarshal(req, &r); err != nil {
+		return nil, fail(errConfig, "render: the request is not msgpack of a handle and an index: %v", err)
+	}
+	o, v, err := acquire[*env.Vector](r.Handle)
+	if err != nil {
+		return nil, err
+	}
+	defer o.release(&err)
+	text, err := v.Render(r.Index)
+	if err != nil {
+		return nil, err
+	}
+	return msgpack.Marshal(text)
 }
 
 // scorer is a loaded model and a session of its own.
