@@ -23,6 +23,19 @@ func Calls() map[string]func(ctx context.Context, req []byte) ([]byte, error) {
 	}
 }
 
+type progressKey struct{}
+
+// WithProgress makes a context whose calls tell f how far they are.
+func WithProgress(ctx context.Context, f func(done, total int)) context.Context {
+	return context.WithValue(ctx, progressKey{}, f)
+}
+
+// Progress is what a long call tells how far it is; nil if nobody asks.
+func Progress(ctx context.Context) func(done, total int) {
+	f, _ := ctx.Value(progressKey{}).(func(done, total int))
+	return f
+}
+
 // specCall tells all that Python derives its spaces and lists from.
 func specCall(context.Context, []byte) ([]byte, error) {
 	schemas := map[string]any{}

@@ -80,8 +80,24 @@ def compare(model: bytes, reps: int, bursts: float, out: Path, command: str) -> 
             "command": command,
             "out": str(out),
         },
+        Progress(),
     )
     return report
+
+
+class Progress:
+    """Says now and then how far a comparison is, and how long it still takes."""
+
+    def __init__(self, every: float = 4) -> None:
+        self.started = self.said = time.monotonic()
+        self.every = every
+
+    def __call__(self, done: int, total: int) -> None:
+        """Hear how far it is."""
+        now = time.monotonic()
+        if done and now - self.said > self.every:
+            self.said = now
+            say(f"    {done} of {total} runs, {(now - self.started) * (total - done) / done:.0f} s left")
 
 
 def pair(w: dict[str, Any], a: str, b: str, metric: str) -> dict[str, Any]:
@@ -154,7 +170,7 @@ def main(arguments: list[str]) -> int:
         )
         policy = es.finish(config, trained, out / "model.onnx")
         runs = len(WORKLOADS) * len(SCHEDULERS) * args.reps
-        say(f"2/4 comparing: {runs} runs in the Go agent with that file; about a minute or two")
+        say(f"2/4 comparing: {runs} runs in the Go agent, the learned ones with that file")
         report = compare(bytes(policy), args.reps, args.bursts, out, "make demo")
         say("3/4 pictures and timelines")
         plots.learning_curve(trained.curve, out / "learning_curve.png")

@@ -61,7 +61,7 @@ func compareCall(ctx context.Context, req []byte) ([]byte, error) {
 		return nil, err
 	}
 	p := Plan{Schedulers: r.Schedulers, Fallback: r.Fallback, Reps: r.Reps, Seed: r.Seed, Bursts: r.Bursts, Warmup: r.Warmup,
-		Workers: r.Workers, CDF: r.CDF, Command: r.Command}
+		Workers: r.Workers, CDF: r.CDF, Command: r.Command, Progress: env.Progress(ctx)}
 	if r.Order == nil {
 		for name := range r.Groups {
 			r.Order = append(r.Order, name)

@@ -29,6 +29,7 @@ from . import errors
 
 _PATH = Path(os.environ.get("GHOSTGYM_LIBRARY") or Path(__file__).with_name("libghostgym.so"))
 _REPLY_BYTES = 1 << 16
+_PROGRESS_SECONDS = 0.5
 
 _CLASSES: dict[int, type[errors.GhostgymError]] = {
     -2: errors.ClosedError,
@@ -213,7 +214,7 @@ def _plain(value: Any) -> Any:
 
 def unpack(body: bytes) -> Any:
     """Decode a reply."""
-    return msgpack.unpackb(body, raw=False, strict_map_key=False) if body else None
+    return msgpack.unpackb(body, raw=False, strict_map_key=False, timestamp=3) if body else None
 
 
 def call(method: str, request: Any = None) -> Any:
@@ -223,8 +224,13 @@ def call(method: str, request: Any = None) -> Any:
     return unpack(_finish(code, buffer))
 
 
-def call_interruptible(method: str, request: Any = None) -> Any:
-    """Ask the library something that may take long; Ctrl-C cancels it."""
+def call_interruptible(
+    method: str, request: Any = None, progress: Callable[[int, int], None] | None = None
+) -> Any:
+    """Ask the library something that may take long; Ctrl-C cancels it.
+
+    ``progress`` is called now and then with what is done and the total, where the call knows them.
+    """
     name, body, token, lib = method.encode(), pack(request or {}), next(_tokens), library()
     outcome: list[Any] = []
 
@@ -239,7 +245,12 @@ def call_interruptible(method: str, request: Any = None) -> Any:
     thread = threading.Thread(target=work, name=f"ghostgym {method}", daemon=True)
     thread.start()
     try:
-        thread.join()
+        thread.join(None if progress is None else _PROGRESS_SECONDS)
+        while progress is not None and thread.is_alive():
+            done, total = call("progress", {"token": token})
+            if total:
+                progress(done, total)
+            thread.join(_PROGRESS_SECONDS)
     except BaseException:
         lib.gg_cancel(token, _buffer().pointer)
         thread.join()

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from . import _native
+from . import _native, errors
 from .policy import Policy
 
 
 def evaluate(
     policy: Policy | bytes | str,
-    workloads: Sequence[str] | Mapping[str, Sequence[str]],
+    workloads: str | Sequence[str] | Mapping[str, Sequence[str]],
     seeds: int | Sequence[int] = 20,
     against: Sequence[str] = ("gittins", "cfs", "rr"),
     *,
@@ -30,7 +30,8 @@ def evaluate(
         policy: a model (``load_policy``, or ONNX bytes), or the name of a scheduler.
         workloads: specs or rt-app paths; or names for groups of specs, of which repetition r takes number r
             modulo their count.
-        seeds: how many repetitions, from seed 0 on, or (first, count).
+        seeds: how many repetitions, from seed 0 on, or the seeds themselves, one after the other, as in
+            ``range(100, 120)``.
         against: names of schedulers, as in ``"gittins+wp@linux"``.
         wakeup_preemption: of the policy, if it is a model.
         fallback: the heuristic that answers where the model cannot; "" is las for keys, rr for places.
@@ -39,14 +40,18 @@ def evaluate(
         warmup: share of the horizon left out of means and percentiles.
         timing: "sync", "async+DELAY" or "hold=BOUND+DELAY".
         workers: threads; 0 is one per CPU.
-        progress: called with the workloads done and their count.
+        progress: called now and then with the runs done and their count.
 
     Returns:
         The structure of ``summary.json``: ``{"workloads": {name: {"held_out", "schedulers", "paired"}}}``.
         ``paired`` has the differences a minus b with their 95 % intervals.
     """
+    if isinstance(workloads, str):
+        workloads = [workloads]
     groups = workloads if isinstance(workloads, Mapping) else {w: [w] for w in workloads}
-    first, reps = (0, seeds) if isinstance(seeds, int) else (int(seeds[0]), int(seeds[1]))
+    chosen = range(seeds) if isinstance(seeds, int) else seeds
+    if not len(chosen) or list(chosen) != list(range(chosen[0], chosen[0] + len(chosen))):
+        raise errors.ConfigError(f"seeds: want a number or seeds one after the other, not {seeds!r}")
     model: bytes | None = None
     if isinstance(policy, str):
         own = policy
@@ -54,31 +59,23 @@ def evaluate(
         model = bytes(policy)
         own = "learned+wp" if wakeup_preemption else "learned"
     names = [own, *(s for s in against if s != own)]
-    merged: dict[str, Any] = {"workloads": {}}
-    for done, (name, specs) in enumerate(groups.items()):
-        part = _native.call_interruptible(
-            "compare",
-            {
-                "groups": {name: list(specs)},
-                "schedulers": names,
-                "model": model,
-                "fallback": fallback,
-                "reps": reps,
-                "seed": first,
-                "bursts": float(bursts),
-                "warmup": float(warmup),
-                "timing": timing,
-                "held_out": {name: (held_out or {}).get(name, "")},
-                "workers": workers,
-            },
-        )
-        for key, value in part.items():
-            if key == "workloads":
-                merged["workloads"].update(value)
-            elif isinstance(value, list):
-                merged.setdefault(key, []).extend(value)
-            else:
-                merged[key] = value
-        if progress is not None:
-            progress(done + 1, len(groups))
-    return merged
+    report: dict[str, Any] = _native.call_interruptible(
+        "compare",
+        {
+            "groups": {name: list(specs) for name, specs in groups.items()},
+            "order": list(groups),
+            "held_out": dict(held_out or {}),
+            "schedulers": names,
+            "model": model,
+            "fallback": fallback,
+            "reps": len(chosen),
+            "seed": int(chosen[0]),
+            "bursts": float(bursts),
+            "warmup": float(warmup),
+            "timing": timing,
+            "workers": workers,
+        },
+        progress,
+    )
+    report["manifest"]["written"] = report["manifest"]["written"].isoformat()
+    return report

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _native, errors
+from .policy import Policy
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,7 @@ class Rollouts:
 
 
 def rollout(
-    policies: Sequence[bytes | str],
+    policies: Sequence[Policy | bytes | str],
     instances: Sequence[dict[str, Any]],
     options: dict[str, Any],
     *,
@@ -33,7 +34,7 @@ def rollout(
     """Run every policy on every instance; equal, to the bit, to stepping through Gymnasium.
 
     Args:
-        policies: models as ONNX bytes, or names of schedulers such as "gittins+wp" or "oracle".
+        policies: models, loaded or as ONNX bytes, or names of schedulers such as "gittins+wp" or "oracle".
         instances: ``{"workload": spec, "seed": int, "episode": int}`` each.
         options: of the environment, as ``library_options`` makes them.
         fallback: the heuristic that answers where a model cannot; "" is las for keys, rr for places.
@@ -45,14 +46,14 @@ def rollout(
         KeyboardInterrupt: Ctrl-C, at once.
     """
     for i, p in enumerate(policies):
-        if not isinstance(p, (bytes, str)):
+        if not isinstance(p, (Policy, bytes, str)):
             raise errors.ConfigError(
-                f"policies[{i}]: want a model's bytes or a scheduler's name, not {type(p).__name__}"
+                f"policies[{i}]: want a policy, a model's bytes or a scheduler's name, not {type(p).__name__}"
             )
     reply = _native.call_interruptible(
         "rollout",
         {
-            "policies": list(policies),
+            "policies": [bytes(p) if isinstance(p, Policy) else p for p in policies],
             "instances": list(instances),
             "options": options,
             "fallback": fallback,

@@ -12,6 +12,7 @@ from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 
 from . import _native, errors
+from .policy import Policy
 from .rollout import Rollouts, rollout
 from .spec import Schema, schema
 
@@ -253,7 +254,7 @@ class GhostVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
 
     def rollout(
         self,
-        policies: Sequence[bytes | str],
+        policies: Sequence[Policy | bytes | str],
         instances: Sequence[dict[str, Any]],
         *,
         fallback: str = "",

@@ -188,7 +188,7 @@ def test_actions_that_do_not_fit_are_refused(name, bad):
 
 def test_seeds_and_options_of_numpy():
     env = ghostgym.PriorityEnv(horizon_bursts=np.float32(50), max_episode_steps=np.int64(9))
-    _, rewards, _, info = play(env, seed=int(2**62))
+    _, rewards, _, info = play(env, seed=2**62)
     assert len(rewards) <= 9
     assert info["instance"]["seed"] == 2**62
     with pytest.raises(ghostgym.ConfigError):

@@ -38,7 +38,7 @@ def test_a_rollout_is_stepping(kind, wp):
     options = {"horizon_bursts": 150, **({"wakeup_preemption": True} if wp else {})}
     instances = ghostgym.sample_instances(1, seed=3, held_out=True)
     env = ghostgym.GhostVectorEnv(1, kind=kind, autoreset="Disabled", **options)
-    played = env.rollout([model, model], instances, workers=2)
+    played = env.rollout([model, policy], instances, workers=2)
     alone = env.rollout([model], instances, workers=1)
     assert np.array_equal(played.returns[0], played.returns[1])
     assert np.array_equal(played.returns[0], alone.returns[0])
@@ -52,6 +52,35 @@ def test_a_rollout_is_stepping(kind, wp):
             over = terminated[0] or truncated[0]
         assert total == played.returns[0, i], instance
         assert info["trace_hash"][0] == played.trace_hash[0][i]
+
+
+@pytest.mark.parametrize("steps", [1, 2, 17, 40])
+def test_a_rollout_ends_where_stepping_does(steps):
+    """Also within a batch: twelve threads begin at the same instant."""
+    _, _, model = net_model()
+    policy = ghostgym.Policy(model)
+    options = {"max_episode_steps": steps, "wakeup_preemption": True, "events": "all", "horizon_bursts": 100}
+    instance = {"workload": "sched_bench:threads=12:cpus=4", "seed": 3, "episode": 1}
+    env = ghostgym.GhostVectorEnv(1, autoreset="Disabled", **options)
+    played = env.rollout([policy], [instance])
+    obs, _ = env.reset(options={"instances": [instance]})
+    total = 0.0
+    for step in range(steps):
+        obs, reward, terminated, truncated, info = env.step(policy.act(obs))
+        total += reward[0]
+        assert (terminated[0], truncated[0]) == (False, step == steps - 1)
+    assert total == played.returns[0, 0]
+    assert info["trace_hash"][0] == played.trace_hash[0][0]
+
+
+@pytest.mark.parametrize("workload", ["bimodal:load=0.5:cpus=6", "rocksdb:load=0.5:cpus=6"])
+def test_returns_order_schedulers(workload):
+    """Guessing is worse than taking turns, the Gittins index is better, and knowing the future is best."""
+    env = ghostgym.GhostVectorEnv(1, profile="ideal", slice_us=10)
+    instances = [{"workload": workload, "seed": s, "episode": 0} for s in range(40)]
+    order = ["random", "rr", "gittins", "oracle"]
+    returns = dict(zip(order, env.rollout(order, instances).returns.mean(axis=1), strict=True))
+    assert sorted(order, key=lambda s: returns[s]) == order, returns
 
 
 def test_schedulers_by_name():
@@ -251,6 +280,7 @@ def test_evaluate():
     report = ghostgym.evaluate(ghostgym.Policy(model), ["bimodal:load=0.8", "frame"], **kwargs)
     again = ghostgym.evaluate(model, ["bimodal:load=0.8", "frame"], workers=1, **kwargs)
     assert report["workloads"] == again["workloads"]
+    assert json.loads(json.dumps(report)) == report
     w = report["workloads"]["bimodal:load=0.8"]
     assert set(w["schedulers"]) == {"learned", "rr", "gittins"}
     assert w["schedulers"]["rr"]["wait_mean_us"]["n"] == 3
@@ -258,6 +288,23 @@ def test_evaluate():
     pairs = {(p["a"], p["b"]) for p in w["paired"]}
     assert pairs == {("learned", "rr"), ("learned", "gittins")}
     assert all(p["lo"] <= p["diff"] <= p["hi"] for p in w["paired"] if p["lo"] is not None)
+
+
+def test_evaluate_takes_seeds_and_tells_how_far_it_is(monkeypatch):
+    monkeypatch.setattr(_native, "_PROGRESS_SECONDS", 0.001)
+    told = []
+    kwargs = {"against": ["rr"], "bursts": 4000, "workers": 1}
+    some = ghostgym.evaluate(
+        "las", "rocksdb:load=0.9", range(7, 27), progress=lambda *far: told.append(far), **kwargs
+    )
+    assert told
+    assert told == sorted(told)
+    assert all(0 <= done <= total == 40 for done, total in told)
+    assert sorted({r["seed"] for r in some["runs"]}) == list(range(7, 27))
+    assert some["manifest"]["finished"] == 40
+    for bad in ([1, 3], [], 0, range(0, 4, 2)):
+        with pytest.raises(ghostgym.ConfigError, match="seeds"):
+            ghostgym.evaluate("las", "bimodal", bad, **kwargs)
 
 
 def test_a_library_of_another_version_is_refused(monkeypatch):

@@ -6,16 +6,19 @@ import (
 	"io"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"unsafe"
 
 	"github.com/vmihailenco/msgpack/v5"
+
+	"github.com/ghostgym/ghostgym/env"
 )
 
-// The library's state: handles, replies that wait to be fetched, calls that can be cancelled.
+// The library's state: handles, replies that wait to be fetched, calls that run.
 var (
 	objects = table{live: map[int64]*object{}}
 	kept    = replies{waiting: map[uint64][]byte{}}
-	running = cancels{live: map[uint64]context.CancelFunc{}}
+	running = runs{live: map[uint64]*run{}}
 )
 
 // object is what a handle stands for.
@@ -228,34 +231,50 @@ func (r *replies) take(ticket uint64, size int) ([]byte, error) {
 	return body, nil
 }
 
-// cancels are the contexts of calls that run, by the caller's token; token 0 cannot be cancelled.
-type cancels struct {
-	mu   sync.Mutex
-	live map[uint64]context.CancelFunc
+// run is a call that can be cancelled and says how far it is.
+type run struct {
+	cancel      context.CancelFunc
+	done, total atomic.Int64
 }
 
-func (c *cancels) begin(token uint64) (context.Context, func()) {
+// runs are the calls that run, by the caller's token; one with token 0 cannot be found again.
+type runs struct {
+	mu   sync.Mutex
+	live map[uint64]*run
+}
+
+func (r *runs) begin(token uint64) (context.Context, func()) {
 	if token == 0 {
 		return context.Background(), func() {}
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	c.mu.Lock()
-	c.live[token] = cancel
-	c.mu.Unlock()
+	this := &run{cancel: cancel}
+	r.mu.Lock()
+	r.live[token] = this
+	r.mu.Unlock()
+	ctx = env.WithProgress(ctx, func(done, total int) {
+		this.total.Store(int64(total))
+		this.done.Store(int64(done))
+	})
 	return ctx, func() {
-		c.mu.Lock()
-		delete(c.live, token)
-		c.mu.Unlock()
+		r.mu.Lock()
+		delete(r.live, token)
+		r.mu.Unlock()
 		cancel()
 	}
 }
 
-// cancel ends the context of a call; nothing runs under the token before it began or after it ended.
-func (c *cancels) cancel(token uint64) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if cancel := c.live[token]; cancel != nil {
-		cancel()
+// find returns nil where nothing runs under the token, before it began or after it ended.
+func (r *runs) find(token uint64) *run {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.live[token]
+}
+
+// cancel ends the context of a call.
+func (r *runs) cancel(token uint64) {
+	if this := r.find(token); this != nil {
+		this.cancel()
 	}
 }
 

@@ -39,7 +39,7 @@ func allCalls() map[string]call {
 		all[name] = f
 	}
 	maps.Copy(all, selftestCalls)
-	all["render"] = renderCall
+	all["render"], all["progress"] = renderCall, progressCall
 	return all
 }
 
@@ -76,6 +76,21 @@ func renderCall(_ context.Context, req []byte) (body []byte, err error) {
 		return nil, err
 	}
 	return msgpack.Marshal(text)
+}
+
+// progressCall tells how far the call that runs under a token is: [done, total], [0, 0] where that is unknown.
+func progressCall(_ context.Context, req []byte) ([]byte, error) {
+	var r struct {
+		Token uint64 `msgpack:"token"`
+	}
+	if err := msgpack.Unmarshal(req, &r); err != nil {
+		return nil, fail(errConfig, "progress: the request is not msgpack of a token: %v", err)
+	}
+	var far [2]int64
+	if this := running.find(r.Token); this != nil {
+		far = [2]int64{this.done.Load(), this.total.Load()}
+	}
+	return msgpack.Marshal(far)
 }
 
 // scorer is a loaded model and a session of its own.
