@@ -8,6 +8,7 @@ import (
 
 	"github.com/ghostgym/ghostgym/agent"
 	"github.com/ghostgym/ghostgym/agent/sched"
+	"github.com/ghostgym/ghostgym/env/cmd/cli"
 	"github.com/ghostgym/ghostgym/env/compare"
 	"github.com/ghostgym/ghostgym/env/workload"
 	"github.com/ghostgym/ghostgym/models"
@@ -37,32 +38,32 @@ func runCompare(c *call) error {
 	var workloads, schedulers, model, out, events, timing, heldOut string
 	var quiet, lenient bool
 	f := c.flags
-	f.StringVar(&workloads, "workload", "", "comma-separated workloads: `W[,W…]`")
-	f.StringVar(&schedulers, "schedulers", "", "comma-separated schedulers: `S[,S…]`")
+	f.StringVar(&workloads, "workload", "", "workloads to run: `W[,W…]`")
+	f.StringVar(&schedulers, "schedulers", "", "schedulers to compare: `S[,S…]`; the learned ones, or else the first, are set against all others")
 	f.StringVar(&model, "model", "", "ONNX `FILE` that answers for learned")
-	f.StringVar(&p.Fallback, "fallback", "", "`heuristic` that answers where the model cannot; by default las for keys, rr for places")
-	f.IntVar(&p.Reps, "reps", 20, "repetitions, each with a seed of its own")
-	f.Uint64Var(&p.Seed, "seed", 0, "seed of the first repetition")
-	f.StringVar(&out, "out", "", "`folder` for summary.json, summary.md and results.csv")
-	f.Float64Var(&p.Bursts, "bursts", 2000, "horizon, in mean interarrivals, where the workload has no duration of its own")
-	f.Float64Var(&p.Warmup, "warmup", 0.25, "`share` of the horizon left out of means and percentiles")
-	f.StringVar(&events, "events", "default", "which enqueues are asked about: default, fork or all")
-	f.StringVar(&timing, "timing", "sync", "when an answer takes effect: sync, async[+DELAY] or hold=BOUND[+DELAY]")
-	f.StringVar(&heldOut, "held-out", "", "what workloads differ in from training, for the report: `W=seed|parameters|kind,…`")
-	f.IntVar(&p.Workers, "workers", 0, "threads; 0 is one per CPU")
+	f.StringVar(&p.Fallback, "fallback", "", "heuristic `NAME` that answers where the model cannot; by default las for keys, rr for places")
+	f.IntVar(&p.Reps, "reps", 20, "`N` repetitions, each with a seed of its own")
+	f.Uint64Var(&p.Seed, "seed", 0, "seed `S` of the first repetition; each later one has the next")
+	f.StringVar(&out, "out", "", "`FOLDER` for summary.json, summary.md and results.csv")
+	f.Float64Var(&p.Bursts, "bursts", 2000, "horizon of `N` mean interarrivals, where the workload has no duration of its own")
+	f.Float64Var(&p.Warmup, "warmup", 0.25, "share `X` of the horizon left out of means and percentiles")
+	f.StringVar(&events, "events", "default", "which enqueues are asked about: `WHICH` is default, fork or all")
+	f.StringVar(&timing, "timing", "sync", "when an answer takes effect: `WHEN` is sync, async[+DELAY] or hold=BOUND[+DELAY]")
+	f.StringVar(&heldOut, "held-out", "", "what workloads differ in from training, for the report: `W=WHAT[,…]`, WHAT one of seed, parameters, kind")
+	f.IntVar(&p.Workers, "workers", 0, "`N` threads; 0 is one per CPU. The result does not depend on it")
 	f.BoolVar(&quiet, "quiet", false, "do not show progress")
 	f.BoolVar(&lenient, "lenient", false, "repair rt-app files where that is possible, and list the repairs")
 	if err := c.parse(); err != nil {
 		return err
 	}
 	if len(c.args) > 0 {
-		return usage("%q is no flag; workloads go into --workload, schedulers into --schedulers", c.args[0])
+		return cli.Usage("%q is no flag; workloads go into --workload, schedulers into --schedulers", c.args[0])
 	}
 	if workloads == "" || schedulers == "" {
-		return usage("--workload and --schedulers are needed; 'ghostlab list' names all there is")
+		return cli.Usage("--workload and --schedulers are needed; 'ghostlab list' names all there is")
 	}
 	if out == "" && c.json == "" {
-		return usage("--out FOLDER or --json FILE is needed: where is the result to go?")
+		return cli.Usage("--out FOLDER or --json FILE is needed: where is the result to go?")
 	}
 	held := map[string]string{}
 	for _, pair := range split(heldOut) {
@@ -81,35 +82,35 @@ func runCompare(c *call) error {
 		delete(held, w)
 	}
 	for name := range held {
-		return usage("--held-out: %q is none of the workloads", name)
+		return cli.Usage("--held-out: %q is none of the workloads", name)
 	}
 	p.Schedulers = split(schedulers)
 	var err error
 	if p.Events, err = sched.ParseEvents(events); err != nil {
-		return usageError{err}
+		return cli.AsUsage(err)
 	}
 	if p.Timing, err = agent.ParseTiming(timing); err != nil {
-		return usageError{err}
+		return cli.AsUsage(err)
 	}
 	if model != "" {
 		if p.Model, err = models.LoadFile(model); err != nil {
-			return usageError{err}
+			return cli.AsUsage(err)
 		}
 	}
 	if !quiet {
 		p.Progress = progress(c)
 	}
-	p.Command = "ghostlab compare " + quoted(c.typed)
+	p.Command = "ghostlab compare " + cli.Quote(c.typed)
 	comparison, err := compare.Prepare(p)
 	if err != nil {
-		return usageError{err}
+		return cli.AsUsage(err)
 	}
 	if out != "" {
 		if err := compare.CheckDir(out); err != nil {
-			return usageError{err}
+			return cli.AsUsage(err)
 		}
 	}
-	if err := c.checkJSON(); err != nil {
+	if err := cli.CheckPut("json", c.json); err != nil {
 		return err
 	}
 	report, err := comparison.Run(c.ctx)
@@ -122,20 +123,11 @@ func runCompare(c *call) error {
 			return err
 		}
 	}
-	if c.json != "" {
-		b, err := report.JSON()
-		if err != nil {
-			return err
-		}
-		if err := c.put(b); err != nil {
-			return err
-		}
+	if e := c.put(report); e != nil {
+		return e
 	}
 	fmt.Fprint(c.text(), report.Markdown())
-	if stopped {
-		return err
-	}
-	return nil
+	return err
 }
 
 // split reads a comma-separated list.

@@ -3,6 +3,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -12,8 +13,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/ghostgym/ghostgym/agent/feature"
-	"github.com/ghostgym/ghostgym/env/compare"
+	"github.com/ghostgym/ghostgym/env/cmd/cli"
 )
 
 func main() {
@@ -35,7 +35,7 @@ type call struct {
 	ctx    context.Context
 	flags  *flag.FlagSet
 	typed  []string // as they came
-	args   []string // not parsed yet; after parse: what is no flag
+	args   []string // of those, after parse: what is no flag
 	stdout io.Writer
 	stderr io.Writer
 	json   string
@@ -58,15 +58,6 @@ Start with:
 something takes --json FILE ("-" is standard output). Exit codes: 0, 1 a failure while running, 2 bad input.
 `
 
-// errUsage is wrong input: exit code 2.
-var errUsage = errors.New("usage")
-
-type usageError struct{ error }
-
-func (usageError) Is(target error) bool { return target == errUsage }
-
-func usage(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
-
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	all := commands()
 	var lines strings.Builder
@@ -80,98 +71,52 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return 2
 	}
 	switch args[0] {
-	case "help", "-h", "--help", "-help":
+	case "-h", "--help", "-help":
+		fmt.Fprintf(stdout, overview, lines.String())
+		return 0
+	case "help":
+		if len(args) > 1 {
+			args = []string{args[1], "--help"}
+			break
+		}
 		fmt.Fprintf(stdout, overview, lines.String())
 		return 0
 	case "version", "--version", "-version":
-		fmt.Fprint(stdout, versionText())
+		cli.Version(stdout, "ghostlab", version)
 		return 0
 	}
 	for _, c := range all {
 		if c.name != args[0] {
 			continue
 		}
-		x := &call{ctx: ctx, typed: args[1:], args: args[1:], stdout: stdout, stderr: stderr, flags: flag.NewFlagSet("ghostlab "+c.name, flag.ContinueOnError)}
-		x.flags.SetOutput(io.Discard)
-		x.flags.StringVar(&x.json, "json", "", "also write the result as JSON to `FILE`; - is standard output")
+		x := &call{ctx: ctx, typed: args[1:], stdout: stdout, stderr: stderr, flags: cli.NewFlags("ghostlab " + c.name)}
+		x.flags.StringVar(&x.json, "json", "", "write the result as JSON to `FILE`; - is standard output")
 		err := c.run(x)
-		switch {
-		case err == nil:
-			return 0
-		case errors.Is(err, flag.ErrHelp):
-			fmt.Fprintf(stdout, "%s\nFlags:\n", strings.TrimLeft(c.usage, "\n"))
-			x.flags.SetOutput(stdout)
-			x.flags.PrintDefaults()
+		if errors.Is(err, flag.ErrHelp) {
+			cli.Help(stdout, c.usage, x.flags)
 			return 0
 		}
-		fmt.Fprintf(stderr, "ghostlab %s: %v\n", c.name, err)
-		if errors.Is(err, errUsage) {
-			return 2
-		}
-		return 1
+		return cli.Exit(stderr, "ghostlab "+c.name, err)
 	}
-	fmt.Fprintf(stderr, "ghostlab: no command %q; there are %s\n", args[0], strings.Join(names, ", "))
-	return 2
+	return cli.Exit(stderr, "ghostlab", cli.Unknown("command", args[0], names))
 }
 
-// parse reads flags, which may stand before and after other arguments.
-func (c *call) parse() error {
-	var rest []string
-	args := c.args
-	for {
-		if err := c.flags.Parse(args); err != nil {
-			if errors.Is(err, flag.ErrHelp) {
-				return err
-			}
-			return usage("%w; 'ghostlab %s --help' lists the flags", err, strings.TrimPrefix(c.flags.Name(), "ghostlab "))
-		}
-		args = c.flags.Args()
-		if len(args) == 0 {
-			break
-		}
-		rest = append(rest, args[0])
-		args = args[1:]
-	}
-	c.args = rest
-	return nil
+// parse reads flags.
+func (c *call) parse() (err error) {
+	c.args, err = cli.Parse(c.flags, c.typed)
+	return err
 }
 
-// checkJSON finds out whether --json can be written, before any work is done for it.
-func (c *call) checkJSON() error {
-	if c.json == "" || c.json == "-" {
-		return nil
-	}
-	if err := compare.CheckFile(c.json); err != nil {
-		return usage("--json: %w", err)
-	}
-	return nil
-}
-
-// quoted is a command line that a shell would split into the same words.
-func quoted(words []string) string {
-	var b strings.Builder
-	for i, w := range words {
-		if i > 0 {
-			b.WriteByte(' ')
-		}
-		if w == "" || strings.ContainsAny(w, " \t\n'\"\\$`*?[]{}()<>|&;#~!") {
-			w = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
-		}
-		b.WriteString(w)
-	}
-	return b.String()
-}
-
-// put writes JSON where --json says.
-func (c *call) put(b []byte) error {
-	switch c.json {
-	case "":
-		return nil
-	case "-":
-		_, err := c.stdout.Write(b)
+// put writes a result where --json says.
+func (c *call) put(v any) error {
+	if err := cli.CheckPut("json", c.json); err != nil {
 		return err
 	}
-	return compare.WriteFile(c.json, b)
+	b, err := json.MarshalIndent(v, "", " ")
+	if err != nil {
+		return err
+	}
+	return cli.Put(c.json, c.stdout, append(b, '\n'))
 }
 
 // text is where the report for people goes: nowhere if standard output is taken by JSON.
@@ -180,19 +125,6 @@ func (c *call) text() io.Writer {
 		return io.Discard
 	}
 	return c.stdout
-}
-
-func versionText() string {
-	commit := compare.Commit()
-	if commit == "" {
-		commit = "unknown"
-	}
-	var b strings.Builder
-	fmt.Fprintf(&b, "ghostlab %s, commit %s\n", version, commit)
-	for _, s := range feature.Schemas() {
-		fmt.Fprintf(&b, "schema %s %s\n", s.Kind, s.Hash())
-	}
-	return b.String()
 }
 
 // version is set by the linker.
