@@ -28,7 +28,7 @@ from ghostgym.rollout import rollout
 from ghostgym.vector import library_options
 
 Array = npt.NDArray[Any]
-TRAINED_ON = {"cpus": [4, 8], "load": [0.3, 0.95], "scale": [0.5, 2.0]}
+TRAINED_ON = {"cpus": [4, 8], "load": [0.25, 0.95], "scale": [0.5, 2.0]}
 
 
 @dataclass
@@ -136,31 +136,16 @@ def train(c: Config, progress: Callable[[str], None] = print) -> Trained:
     return Trained(net, mean, curve, decisions, time.monotonic() - started, generation)
 
 
-def observations(c: Config, policy: bytes, n: int = 4 * export.MIN_OBSERVATIONS) -> Array:
-    """Rows that a policy meets when it schedules: of all kinds, by its own doing."""
-    kinds = c.kinds or [w["name"] for w in ghostgym.spec()["workloads"]]
-    played = ghostgym.Policy(policy)
-    workloads = [i["workload"] for i in ghostgym.sample_instances(2, kinds=kinds, seed=c.seed)]
-    env = ghostgym.GhostVectorEnv(len(workloads), kind=c.schema, workload=workloads, horizon_bursts=c.bursts)
-    rows, info = env.reset(seed=c.seed)
-    seen = [rows]
-    for _ in range(n // len(workloads)):
-        rows, _, _, _, info = env.step(played.act(rows, info["action_mask"]))
-        seen.append(rows)
-    env.close()
-    return np.concatenate(seen)
-
-
 def finish(c: Config, trained: Trained, out: Path) -> ghostgym.Policy:
     """Export what was trained, checked against its reference on the rows that it meets."""
     raw = trained.net.to_onnx(trained.theta)
-    stamped = export.with_metadata(raw, c.schema)
+    policy = ghostgym.Policy(export.with_metadata(raw, c.schema))
     return export.save(
         out,
         raw,
         c.schema,
         lambda rows: trained.net.score(trained.theta, rows),
-        observations(c, stamped),
+        export.rows_met(policy, c.schema, kinds=c.kinds or None, seed=c.seed, bursts=c.bursts),
         ranges=TRAINED_ON,
         recipe={"name": "es", **asdict(c)},
         seed=c.seed,

@@ -22,7 +22,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 from . import errors
 from .policy import Policy
-from .spec import Schema, schema
+from .spec import Schema, sample_instances, schema
+from .vector import GhostVectorEnv
 
 Array = npt.NDArray[np.float32]
 
@@ -159,6 +160,7 @@ def with_metadata(model: bytes, env: Any, ranges: Mapping[str, Any] | None = Non
         META_ACTION: s.action["kind"],
         "ghostgym.version": __version__,
         "ghostgym.onnx": onnx.__version__,
+        "ghostgym.numpy": np.__version__,
         **{f"ghostgym.{k}": v if isinstance(v, str) else json.dumps(v) for k, v in extra.items()},
     }
     if ranges:
@@ -189,7 +191,7 @@ def save(
         env: what its rows mean: an environment, "priority" or "placement".
         reference: the trained policy: rows (n, width) to keys or logits (n, out).
         observations: at least 1,000 rows that the policy has met.
-        tolerance: how far a score may be off, absolute and relative; actions must agree besides.
+        tolerance: how far a score may be off, absolute and relative.
         ranges: see ``with_metadata``.
         **extra: see ``with_metadata``.
 
@@ -209,8 +211,11 @@ def save(
     policy = Policy(stamped, str(path))
     if policy.refusal:
         raise errors.ModelError(f"{path}: {policy.refusal}")
-    wanted = np.asarray(reference(rows), np.float32)
     got = policy.score(rows)
+    if not np.isfinite(got).all():
+        at = int(np.argmin(np.isfinite(got).all(axis=1)))
+        raise errors.ModelError(f"{path}: not written: it gives {got[at]} for observation number {at}")
+    wanted = np.asarray(reference(rows), np.float32)
     if wanted.shape != got.shape:
         raise errors.ModelError(
             f"{path}: the policy gives {wanted.shape} for {rows.shape}, the exported model {got.shape}"
@@ -232,23 +237,93 @@ def stamp(
     path: str | os.PathLike[str],
     env: Any,
     *,
+    reference: Callable[[Array], npt.ArrayLike] | None = None,
+    observations: npt.ArrayLike | None = None,
+    tolerance: float = 1e-4,
     ranges: Mapping[str, Any] | None = None,
     **extra: Any,
 ) -> Policy:
     """Give an ONNX file from anywhere the metadata of an environment, in place, if it can schedule there.
 
+    As ``save``, it writes only what the Go runtime reproduces.
+
+    Args:
+        path: of the file.
+        env: what its rows mean: an environment, "priority" or "placement".
+        reference: the trained policy; by default the evaluator that comes with onnx runs the file itself.
+        observations: at least 1,000 rows; by default those that it meets when it schedules.
+        tolerance: see ``save``.
+        ranges: see ``with_metadata``.
+        **extra: see ``with_metadata``.
+
     Raises:
-        ModelError: the runtime cannot run it, or its shapes are not the environment's; the file is unchanged.
+        ModelError: the runtime cannot run it, its shapes are not the environment's, or the runtime and the
+            reference disagree; the file is unchanged.
     """
-    stamped = with_metadata(Path(path).read_bytes(), env, ranges, **extra)
-    policy = Policy(stamped, str(path))
+    model = Path(path).read_bytes()
+    policy = Policy(with_metadata(model, env), str(path))
     if policy.refusal:
         raise errors.ModelError(f"{path}: {policy.refusal}")
-    out = policy.score(np.zeros((3, policy.width), np.float32))
-    if not np.isfinite(out).all():
-        raise errors.ModelError(f"{path}: it gives {out[0]} for a row of zeros")
-    write_whole(path, stamped)
-    return policy
+    return save(
+        path,
+        model,
+        env,
+        reference or _evaluator(model, str(path)),
+        rows_met(policy, env) if observations is None else observations,
+        tolerance=tolerance,
+        ranges=ranges,
+        **extra,
+    )
+
+
+def _evaluator(model: bytes, name: str) -> Callable[[Array], Array]:
+    """What the evaluator that comes with onnx makes of a model's first output."""
+    from onnx.reference import ReferenceEvaluator
+
+    try:
+        evaluator = ReferenceEvaluator(onnx.load_model_from_string(model))
+    except Exception as error:
+        raise errors.ModelError(f"{name}: onnx cannot evaluate it, pass a reference: {error}") from error
+
+    def run(rows: Array) -> Array:
+        try:
+            with np.errstate(all="ignore"):  # what is not finite is seen in the result
+                outputs: Any = evaluator.run(None, {evaluator.input_names[0]: rows})
+            return np.asarray(outputs[0], np.float32).reshape(len(rows), -1)
+        except Exception as error:
+            raise errors.ModelError(f"{name}: onnx cannot evaluate it, pass a reference: {error}") from error
+
+    return run
+
+
+def rows_met(
+    policy: Policy,
+    env: Any,
+    n: int = 4 * MIN_OBSERVATIONS,
+    *,
+    kinds: list[str] | None = None,
+    seed: int = 0,
+    bursts: float = 800,
+) -> Array:
+    """Observations, ``n`` at least, that a policy meets when it schedules workloads of the training distribution.
+
+    Args:
+        policy: a model that can schedule.
+        env: an environment, "priority" or "placement".
+        n: how many at least.
+        kinds: names of workloads; all if None.
+        seed: of the instances.
+        bursts: horizon of the episodes.
+    """
+    workloads = [i["workload"] for i in sample_instances(2, kinds=kinds, seed=seed)]
+    played = GhostVectorEnv(len(workloads), kind=_schema_of(env).kind, workload=workloads, horizon_bursts=bursts)
+    rows, info = played.reset(seed=seed)
+    seen = [rows]
+    for _ in range(n // len(workloads)):
+        rows, _, _, _, info = played.step(policy.act(rows, info["action_mask"]))
+        seen.append(rows)
+    played.close()
+    return np.concatenate(seen)
 
 
 def write_whole(path: str | os.PathLike[str], data: bytes) -> None:

@@ -165,10 +165,47 @@ def test_stamp(tmp_path):
     assert foreign.act(np.zeros((4, net.inputs))).shape == (4, 1)
     env = gym.make("ghostgym/Priority-v0")
     assert export.stamp(path, env).kind == "priority"
-    before = path.read_bytes()
+    stamped = path.read_bytes()
     with pytest.raises(ghostgym.ModelError, match="rows of"):
         export.stamp(path, "placement")
+    with pytest.raises(ghostgym.ModelError, match="disagrees"):
+        export.stamp(path, env, reference=lambda rows: net.score(theta, rows) * 1.5)
+    with pytest.raises(ghostgym.ModelError, match="1000 rows"):
+        export.stamp(path, env, observations=np.zeros((10, net.inputs)))
+    assert path.read_bytes() == stamped
+
+
+def test_stamp_refuses_what_is_not_finite(tmp_path):
+    width = ghostgym.schema("placement").width
+    nodes = [
+        helper.make_node("MatMul", ["row", "w"], ["z"], "dense"),
+        helper.make_node("Div", ["z", "nothing"], ["out"], "by zero"),
+    ]
+    weights = np.random.default_rng(1).normal(size=(width, 9)).astype(np.float32)
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("row", TensorProto.FLOAT, ["n", width])],
+        [helper.make_tensor_value_info("out", TensorProto.FLOAT, ["n", 9])],
+        [numpy_helper.from_array(weights, "w"), numpy_helper.from_array(np.zeros(9, np.float32), "nothing")],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+    model.ir_version = 8
+    path = tmp_path / "zero.onnx"
+    onnx.save(model, path)
+    before = path.read_bytes()
+    with pytest.raises(ghostgym.ModelError, match="not written: it gives"):
+        export.stamp(path, "placement")
     assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("kind", ["priority", "placement"])
+def test_rows_met_are_observations(kind):
+    space = ghostgym.schema(kind).observation_space
+    rows = export.rows_met(ghostgym.Policy(net_model(kind)[2]), kind, 1500)
+    assert len(rows) >= 1500
+    assert all(space.contains(row) for row in rows[::50])
+    assert len(np.unique(rows, axis=0)) > 1000
 
 
 def test_act_obeys_the_mask():
