@@ -9,11 +9,9 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"strings"
 	"syscall"
 
-	"github.com/ghostgym/ghostgym/agent/feature"
-	"github.com/ghostgym/ghostgym/env/compare"
+	"github.com/ghostgym/ghostgym/env/cmd/cli"
 )
 
 func main() {
@@ -26,20 +24,14 @@ func main() {
 const overview = `ghostd runs the scheduling agent.
 
 Usage: ghostd run [flags]      schedule a kernel: the simulated one, so far
-       ghostd --version        the build, and the schemas that models must match
        ghostd run --help       all flags, with examples
+       ghostd --version        the build, and the schemas that models must match
+
+Start with:
+  ghostd run --workload bimodal:load=0.8
 
 Exit codes: 0, 1 a failure while running, 2 bad input.
 `
-
-// errUsage is wrong input: exit code 2.
-var errUsage = errors.New("usage")
-
-type usageError struct{ error }
-
-func (usageError) Is(target error) bool { return target == errUsage }
-
-func usage(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
 // version is set by the linker.
 var version = "devel"
@@ -54,27 +46,17 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		fmt.Fprint(stdout, overview)
 		return 0
 	case "version", "--version", "-version":
-		commit := compare.Commit()
-		if commit == "" {
-			commit = "unknown"
-		}
-		fmt.Fprintf(stdout, "ghostd %s, commit %s\n", version, commit)
-		for _, s := range feature.Schemas() {
-			fmt.Fprintf(stdout, "schema %s %s\n", s.Kind, s.Hash())
-		}
+		cli.Version(stdout, "ghostd", version)
 		return 0
 	case "run":
-		err := runAgent(ctx, args[1:], stdout, stderr)
-		switch {
-		case err == nil || errors.Is(err, flag.ErrHelp):
+		usr2 := make(chan os.Signal, 1)
+		signal.Notify(usr2, syscall.SIGUSR2)
+		defer signal.Stop(usr2)
+		err := runAgent(ctx, args[1:], usr2, stdout, stderr)
+		if errors.Is(err, flag.ErrHelp) {
 			return 0
-		case errors.Is(err, errUsage):
-			fmt.Fprintf(stderr, "ghostd run: %v\n", err)
-			return 2
 		}
-		fmt.Fprintf(stderr, "ghostd run: %v\n", err)
-		return 1
+		return cli.Exit(stderr, "ghostd run", err)
 	}
-	fmt.Fprintf(stderr, "ghostd: no command %q; there is run (and --help, --version)\n", strings.TrimSpace(args[0]))
-	return 2
+	return cli.Exit(stderr, "ghostd", cli.Unknown("command", args[0], []string{"run", "help", "version"}))
 }

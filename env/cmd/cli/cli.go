@@ -87,7 +87,7 @@ func Help(w io.Writer, page string, f *flag.FlagSet) {
 		if value != "" {
 			value = " " + value
 		}
-		if x.DefValue != "" && x.DefValue != "0" && x.DefValue != "false" && x.DefValue != "-1ns" {
+		if x.DefValue != "" && x.DefValue != "0" && x.DefValue != "false" && x.DefValue != "0s" && x.DefValue != "-1ns" {
 			usage += fmt.Sprintf(" (default %s)", x.DefValue)
 		}
 		fmt.Fprintf(w, "  --%s%s\n%s", x.Name, value, Wrap(usage, 8))
