@@ -16,7 +16,7 @@ from typing import Any
 
 import ghostgym
 import numpy as np
-from ghostgym import _native
+from ghostgym import _native, export
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import es
@@ -159,7 +159,7 @@ def main(arguments: list[str]) -> int:
     out: Path = args.out
     started = time.monotonic()
     try:
-        out.mkdir(parents=True, exist_ok=True)
+        export.prepare_folder(out)
         kinds = [w["name"] for w in ghostgym.spec()["workloads"] if w["name"] != HELD_OUT_KIND]
         config = es.Config(kinds=kinds, seconds=args.seconds, generations=80, seed=args.seed)
         say(f"1/4 training on {', '.join(kinds)}: {args.seconds:.0f} s at most")
@@ -195,6 +195,9 @@ def main(arguments: list[str]) -> int:
     except (ghostgym.GhostgymError, OSError) as error:
         print(f"demo: {error}", file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        print(f"\ndemo: stopped; {out} has what was finished", file=sys.stderr)
+        return 130
     say(f"4/4 done in {time.monotonic() - started:.0f} s; {out} has the files\n\n{text}\n")
     say("What next:")
     say("  train:       .venv/bin/python train/es.py --kinds bimodal,rocksdb --seconds 20 --out out/mine.onnx")

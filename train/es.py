@@ -15,10 +15,10 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, get_args, get_type_hints
 
 import ghostgym
 import numpy as np
@@ -28,27 +28,39 @@ from ghostgym.rollout import rollout
 from ghostgym.vector import library_options
 
 Array = npt.NDArray[Any]
+OBJECTIVES = ("slowdown_mean", "wait_mean_us")
 TRAINED_ON = {"cpus": [4, 8], "load": [0.25, 0.95], "scale": [0.5, 2.0]}
 
 
 @dataclass
 class Config:
-    """Arguments; each is a flag of the same name."""
+    """Arguments; each is a flag of the same name, and says what it is."""
 
-    schema: str = "priority"  # what is learned: keys ("priority"); places take a net of 9 outputs
-    kinds: list[str] = field(default_factory=list)  # workloads to train on; empty: all
-    objective: str = "slowdown_mean"  # or wait_mean_us: the figure whose ratio to rr is the score
-    hidden: int = 16  # hidden units, 0 is a linear net
-    pairs: int = 16  # antithetic pairs per generation
-    sigma: float = 0.1  # standard deviation of perturbations
-    rate: float = 0.05  # of Adam
-    decay: float = 5e-4  # of weights
-    average: float = 0.1  # weight of the newest iterate in the exported average
-    bursts: float = 800  # horizon of an episode, in mean interarrivals
-    generations: int = 60  # at most
-    seconds: float = 60.0  # at most
-    seed: int = 1
-    workers: int = 0  # threads; 0 is one per CPU
+    schema: Annotated[str, "what is learned: priority (a key per task) or placement (logits)"] = "priority"
+    kinds: Annotated[list[str], "workloads to train on; all if empty"] = field(default_factory=list)
+    objective: Annotated[str, "the figure whose ratio to rr is the score; or wait_mean_us"] = "slowdown_mean"
+    hidden: Annotated[int, "hidden units; 0 is a linear net"] = 16
+    pairs: Annotated[int, "antithetic pairs per generation"] = 16
+    sigma: Annotated[float, "standard deviation of perturbations"] = 0.1
+    rate: Annotated[float, "step size of Adam"] = 0.05
+    decay: Annotated[float, "of weights, per generation"] = 5e-4
+    average: Annotated[float, "weight of the newest iterate in the average that is exported"] = 0.1
+    bursts: Annotated[float, "horizon of an episode, in mean interarrivals"] = 800.0
+    generations: Annotated[int, "at most"] = 60
+    seconds: Annotated[float, "of training, at most"] = 60.0
+    seed: Annotated[int, "of parameters, perturbations and instances"] = 1
+    workers: Annotated[int, "threads; 0 is one per CPU"] = 0
+
+    def check(self) -> None:
+        """Refuse what cannot be trained with."""
+        for name, least in (("pairs", 1), ("generations", 1), ("hidden", 0), ("seed", 0), ("workers", 0)):
+            if getattr(self, name) < least:
+                raise ghostgym.ConfigError(f"{name}: {getattr(self, name)} is below {least}")
+        for name in ("sigma", "bursts", "seconds"):
+            if not getattr(self, name) > 0:
+                raise ghostgym.ConfigError(f"{name}: {getattr(self, name)} is not above 0")
+        if self.objective not in OBJECTIVES:
+            raise ghostgym.ConfigError(f"objective: {self.objective!r} is none of {', '.join(OBJECTIVES)}")
 
 
 def ranks(scores: Array) -> Array:
@@ -75,8 +87,9 @@ class Trained:
     generations: int
 
 
-def train(c: Config, progress: Callable[[str], None] = print) -> Trained:
-    """Train until the generations or the seconds are used up."""
+def learn(c: Config, progress: Callable[[str], None] = print) -> Iterator[Trained]:
+    """Train until the generations or the seconds are used up; yields what there is after each generation."""
+    c.check()
     started = time.monotonic()
     rng = np.random.default_rng(c.seed)
     kinds = c.kinds or [w["name"] for w in ghostgym.spec()["workloads"]]
@@ -133,7 +146,12 @@ def train(c: Config, progress: Callable[[str], None] = print) -> Trained:
                 f"on instances for validation, {decisions / 1e6:.1f} M decisions, "
                 f"{max(left, 0):.0f} s left"
             )
-    return Trained(net, mean, curve, decisions, time.monotonic() - started, generation)
+        yield Trained(net, mean.copy(), curve, decisions, time.monotonic() - started, generation)
+
+
+def train(c: Config, progress: Callable[[str], None] = print) -> Trained:
+    """Train to the end."""
+    return list(learn(c, progress))[-1]
 
 
 def finish(c: Config, trained: Trained, out: Path) -> ghostgym.Policy:
@@ -156,21 +174,30 @@ def finish(c: Config, trained: Trained, out: Path) -> ghostgym.Policy:
 def main(arguments: list[str]) -> int:
     """Train and export."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    described = get_type_hints(Config, include_extras=True)
     for f in fields(Config):
-        flag = f"--{f.name}"
-        if f.name == "kinds":
-            parser.add_argument(flag, default="", help="comma-separated workloads; all if empty")
+        kind, text = get_args(described[f.name])
+        if kind == list[str]:
+            parser.add_argument(f"--{f.name}", default="", metavar="A,B,…", help=text)
         else:
-            parser.add_argument(flag, type=type(f.default), default=f.default)
+            parser.add_argument(f"--{f.name}", type=kind, default=f.default, help=f"{text} (default {f.default})")
     parser.add_argument("--out", type=Path, required=True, help="the ONNX file to write")
     parser.add_argument("--curve", type=Path, help="the learning curve, as JSON")
     given = vars(parser.parse_args(arguments))
     out, curve = given.pop("out"), given.pop("curve")
     given["kinds"] = [k for k in given["kinds"].split(",") if k]
     c = Config(**given)
+    trained = None
     try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        trained = train(c, lambda line: print(line, file=sys.stderr, flush=True))
+        export.prepare_folder(out.parent)
+        try:
+            for trained in learn(c, lambda line: print(line, file=sys.stderr, flush=True)):  # noqa: B007
+                pass
+        except KeyboardInterrupt:
+            print("es.py: stopped; exporting what has been learned", file=sys.stderr)
+        if trained is None:
+            print("es.py: no generation was finished: nothing is written", file=sys.stderr)
+            return 130
         finish(c, trained, out)
         if curve is not None:
             export.write_whole(curve, json.dumps(trained.curve, indent=1).encode())

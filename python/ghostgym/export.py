@@ -329,7 +329,10 @@ def rows_met(
 def write_whole(path: str | os.PathLike[str], data: bytes) -> None:
     """Write a file whole or not at all."""
     target = Path(path)
-    fd, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    try:
+        fd, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    except OSError as error:
+        raise OSError(error.errno, f"{error.strerror}: it cannot be written", str(target)) from None
     try:
         with os.fdopen(fd, "wb") as file:
             file.write(data)
@@ -338,3 +341,13 @@ def write_whole(path: str | os.PathLike[str], data: bytes) -> None:
     except BaseException:
         os.unlink(name)
         raise
+
+
+def prepare_folder(path: str | os.PathLike[str]) -> None:
+    """Make a folder if it is not there, and raise OSError if no file can be written in it: before the work."""
+    Path(path).mkdir(parents=True, exist_ok=True)
+    try:
+        with tempfile.TemporaryFile(dir=path):
+            pass
+    except OSError as error:
+        raise OSError(error.errno, f"{error.strerror}: no file can be written in it", str(path)) from None

@@ -9,7 +9,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from . import _native
+from . import _native, errors
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,10 @@ def spec() -> dict[str, Any]:
 @lru_cache(maxsize=2)
 def schema(kind: str) -> Schema:
     """The schema of a kind, "priority" or "placement"."""
-    s = spec()["schemas"][kind]
+    known = spec()["schemas"]
+    if kind not in known:
+        raise errors.ConfigError(f"schema: {kind!r} is none of {', '.join(known)}")
+    s = known[kind]
     return Schema(kind, s["hash"], s["text"], tuple(s["features"]), s["action"])
 
 
