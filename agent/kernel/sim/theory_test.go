@@ -120,8 +120,8 @@ func TestQueueingTheory(t *testing.T) {
 		fixed bool
 		want  float64 // mean waiting, in services
 	}{
-		{"M/M/1 at 0.5", 1, 0.5, false, 0.5 / 0.5},
-		{"M/M/1 at 0.7", 1, 0.7, false, 0.7 / 0.3},
+		{"M/M/1 at 0.5", 1, 0.5, false, 0.5 / (1 - 0.5)},
+		{"M/M/1 at 0.7", 1, 0.7, false, 0.7 / (1 - 0.7)},
 		{"M/M/4 at 0.8", 4, 0.8, false, erlangC(4, 3.2) / (4 * 0.2)},
 		{"M/M/8 at 0.7", 8, 0.7, false, erlangC(8, 5.6) / (8 * 0.3)},
 		{"M/D/1 at 0.6", 1, 0.6, true, 0.6 / (2 * 0.4)},
