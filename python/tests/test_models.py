@@ -27,12 +27,9 @@ def net_model(kind="priority", seed=1, hidden=16):
     return net, theta, export.with_metadata(net.to_onnx(theta), kind)
 
 
-@pytest.mark.parametrize("kind", ["priority", "placement"])
-@pytest.mark.parametrize("wp", [False, True])
+@pytest.mark.parametrize(("kind", "wp"), [("priority", False), ("priority", True), ("placement", False)])
 def test_a_rollout_is_stepping(kind, wp):
     """Returns and traces are equal, to the bit, whoever asks the policy."""
-    if wp and kind == "placement":
-        pytest.skip("wakeup preemption needs keys")
     _, _, model = net_model(kind)
     policy = ghostgym.Policy(model)
     options = {"horizon_bursts": 150, **({"wakeup_preemption": True} if wp else {})}
@@ -130,6 +127,42 @@ def test_the_program_scores_the_same_bits(tmp_path):
     said = json.loads(subprocess.run(command, capture_output=True, check=True, timeout=60).stdout)
     bits = np.array([[int(b, 16) for b in row] for row in said["bits"]], np.uint32)
     assert np.array_equal(bits, ghostgym.Policy(model).score(rows).view(np.uint32))
+
+
+@pytest.mark.parametrize(("kind", "wp"), [("priority", False), ("priority", True), ("placement", False)])
+def test_one_file_is_one_policy_everywhere(tmp_path, kind, wp):
+    """ghostd, ghostlab, a rollout and the package: the same rows, the same bits, the same run."""
+    programs = ROOT / "bin" / "ghostd", ROOT / "bin" / "ghostlab"
+    if not all(p.exists() for p in programs):
+        pytest.skip("bin/ghostd and bin/ghostlab are not built: make build")
+    _, _, model = net_model(kind, seed=4)
+    file, trace = tmp_path / "m.onnx", tmp_path / "run.trace"
+    file.write_bytes(model)
+
+    def program(*command):
+        done = subprocess.run([*command, "--json", "-"], capture_output=True, timeout=60, check=False, text=True)
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    load, scheduler = "heavytail:load=0.9", "learned+wp" if wp else "learned"
+    flags = ["--workload", load, "--bursts", "300", "--seed", "5", "--scheduler", scheduler]
+    ran = program(programs[0], "run", *flags, "--model", file, "--record", trace)
+    told = program(programs[1], "infer", file, "--rows", trace)
+    policy = ghostgym.load_policy(file)
+    options = {"horizon_bursts": 300, **({"wakeup_preemption": True} if wp else {})}
+    env = gym.make(f"ghostgym/{kind.title()}-v0", workload=load, **options)
+    obs, info = env.reset(seed=5)
+    rows, over = [], False
+    while not over:
+        rows.append(obs)
+        obs, _, terminated, truncated, info = env.step(policy.act(obs, info["action_mask"]))
+        over = terminated or truncated
+    bits = np.array([[int(b, 16) for b in row] for row in told["bits"]], np.uint32)
+    assert np.array_equal(policy.score(np.array(rows)).view(np.uint32), bits)
+    vector = ghostgym.GhostVectorEnv(1, kind=kind, **options)
+    rolled = vector.rollout([policy], [{"workload": load, "seed": 5, "episode": 0}])
+    assert info["trace_hash"] == ran["result"]["trace_hash"] == rolled.trace_hash[0][0]
+    assert info["return"] == ran["result"]["return"] == rolled.returns[0, 0]
 
 
 def test_export_refuses_what_disagrees(tmp_path):
