@@ -146,6 +146,10 @@ func Load(path string) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
+	return parseReport(path, b)
+}
+
+func parseReport(path string, b []byte) (*Report, error) {
 	var r Report
 	if err := json.Unmarshal(b, &r); err != nil {
 		return nil, fmt.Errorf("%s: it is no summary of a comparison: %w", path, err)

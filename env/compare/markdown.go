@@ -58,13 +58,13 @@ func ordered[V any](m map[string]V, order []string) []string {
 
 func (w *WorkloadReport) markdown(b *strings.Builder, order []string) {
 	if w.HeldOut != "" {
-		fmt.Fprintf(b, "Held out from training in: %s.\n", w.HeldOut)
+		fmt.Fprintf(b, "- Held out from training in: %s.\n", w.HeldOut)
 	}
 	if w.Closed {
-		b.WriteString("A closed loop: between schedulers only service times and sleeps match.\n")
+		b.WriteString("- A closed loop: between schedulers only service times and sleeps match.\n")
 	}
 	for _, n := range w.Notes {
-		fmt.Fprintf(b, "Note: %s.\n", strings.TrimSuffix(n, "."))
+		fmt.Fprintf(b, "- Note: %s.\n", strings.TrimSuffix(n, "."))
 	}
 	if b.String()[b.Len()-2:] != "\n\n" {
 		b.WriteByte('\n')
@@ -154,7 +154,7 @@ func short(x float64) string {
 	case a == 0:
 		return "0"
 	case a < 0.1:
-		return strconv.FormatFloat(x, 'f', 4, 64)
+		return strconv.FormatFloat(x, 'g', 2, 64)
 	}
 	return strconv.FormatFloat(x, 'f', 2, 64)
 }
