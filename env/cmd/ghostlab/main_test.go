@@ -7,6 +7,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -21,6 +22,9 @@ func ghostlab(args ...string) (code int, stdout, stderr string) {
 	code = run(context.Background(), args, &out, &err)
 	return code, out.String(), err.String()
 }
+
+// figures are what another machine's floating point may change: the golden files have # in their place.
+var figures = regexp.MustCompile(`[+−]?\b[0-9]+(\.[0-9]+)?(e[+-][0-9]+)?\b`)
 
 // golden compares with testdata/NAME.txt, what depends on the machine left out.
 func golden(t *testing.T, name, got string) {
@@ -42,12 +46,13 @@ func golden(t *testing.T, name, got string) {
 	}
 }
 
-func model(t *testing.T) string {
+func model(t *testing.T) string { return modelOf(t, feature.Priority) }
+
+func modelOf(t *testing.T, s *feature.Schema) string {
 	t.Helper()
-	s := feature.Priority
-	meta := map[string]string{feature.MetaHash: s.Hash(), feature.MetaSchema: s.Text(), feature.MetaAction: "key"}
+	meta := map[string]string{feature.MetaHash: s.Hash(), feature.MetaSchema: s.Text(), feature.MetaAction: s.Action.Kind}
 	path := filepath.Join(t.TempDir(), "m.onnx")
-	if err := os.WriteFile(path, onnxtest.MLP(s.Width(), []int{8}, 1, "LeakyRelu", 3, meta), 0o600); err != nil {
+	if err := os.WriteFile(path, onnxtest.MLP(s.Width(), []int{8}, s.Action.Width(), "LeakyRelu", 3, meta), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return path
@@ -57,14 +62,27 @@ func TestGolden(t *testing.T) {
 	for name, args := range map[string][]string{
 		"help":         {"--help"},
 		"help-compare": {"compare", "--help"},
-		"help-infer":   {"infer", "--help"},
-		"list":         {"list"},
-		"compare":      {"compare", "--workload", "bimodal:load=0.7,frame", "--schedulers", "gittins,rr", "--reps", "3", "--bursts", "100", "--json", filepath.Join(t.TempDir(), "s.json"), "--quiet"},
-		"validate":     {"validate", "--lenient", "testdata/app.json"},
+		"help-infer":   {"help", "infer"},
+		"help-inspect": {"inspect", "-h"}, "help-list": {"list", "--help"}, "help-validate": {"validate", "--help"},
+		"help-report": {"report", "--help"},
+		"report":      {"report", "../../compare/testdata"},
+		"list":        {"list"},
+		"compare":     {"compare", "--workload", "bimodal:load=0.7,frame", "--schedulers", "gittins,rr", "--reps", "3", "--bursts", "100", "--json", filepath.Join(t.TempDir(), "s.json"), "--quiet"},
+		"validate":    {"validate", "--lenient", "testdata/app.json"},
 	} {
 		code, out, err := ghostlab(args...)
 		if code != 0 || err != "" {
 			t.Errorf("%v: code %d, %s", args, code, err)
+		}
+		if name == "compare" {
+			rows := strings.Split(out, "\n")
+			for i := range rows {
+				if strings.HasPrefix(rows[i], "| ") {
+					rows[i] = figures.ReplaceAllString(rows[i], "#")
+					rows[i] = regexp.MustCompile(`no difference \(# to #\)|# \(# to #\)(, # % \(# to #\))?`).ReplaceAllString(rows[i], "VERDICT")
+				}
+			}
+			out = strings.Join(rows, "\n")
 		}
 		golden(t, name, out)
 	}
@@ -122,6 +140,12 @@ func TestBadInput(t *testing.T) {
 	}
 	cut := write("cut.onnx", string(whole[:len(whole)/2]))
 	file := write("file", "")
+	other := modelOf(t, feature.Placement)
+	rows := func(n, width int) string {
+		path := filepath.Join(dir, "rows.npy")
+		writeNPY(t, path, n, width)
+		return path
+	}
 	bad := write("bad.json", "{\"tasks\": {\"a\": {\"run\": 10,\n \"sleeep\": 5}}}")
 	compare := func(more ...string) []string { return append([]string{"compare", "--reps=1", "--quiet"}, more...) }
 	for _, c := range []struct {
@@ -151,6 +175,20 @@ func TestBadInput(t *testing.T) {
 		{[]string{"inspect", filepath.Join(dir, "absent")}, []string{"absent"}},
 		{[]string{"infer", m, "--rows", file}, []string{"NumPy"}},
 		{[]string{"infer", m}, []string{"--rows"}},
+		{[]string{"infer", m, "--rows", rows(3, 4)}, []string{"rows of 4", "takes 19"}},
+		{[]string{"infer", m, "--rows", write("trunc.npy", "\x93NUMPY\x01\x00\xff\xff{'descr'")}, []string{"trunc.npy", "cut off"}},
+		{[]string{"infer", m, "--rows", traceOf(t, other, dir)}, []string{feature.Priority.Hash(), feature.Placement.Hash()}},
+		{[]string{"list", "workload"}, []string{"workload", "workloads"}},
+		{[]string{"list", "--jsn=x"}, []string{"--jsn", "did you mean --json?"}},
+		{[]string{"list", "--json", dir}, []string{"--json", "is a folder"}},
+		{[]string{"list", "--json", filepath.Join(file, "x")}, []string{"--json", "file"}},
+		{compare("--workload=bimodal", "--schedulers=rr", "--out", file), []string{"file"}},
+		{compare("--workload=bimodal", "--schedulers=rr", "--json=-", "--bursts=-4"), []string{"-4"}},
+		{compare("--workload=bimodal", "--schedulers=rr", "--json=-", "--warmup=1"), []string{"warm-up"}},
+		{compare("--workload=bimodal", "--schedulers=rr", "--json=-", "--fallback=cfss"), []string{"fallback", "cfs"}},
+		{compare("--workload=bimodal:cpus=1", "--schedulers=rr@ghost-global", "--json=-"), []string{"bimodal:cpus=1", "rr@ghost-global", "2 CPUs"}},
+		{compare("--workload=bimodal", "--schedulers=rrr", "--out", filepath.Join(dir, "never")), []string{"rrr"}},
+		{compare("bimodal", "--schedulers=rr"), []string{"--workload"}},
 		{[]string{"validate", bad}, []string{"bad.json", "sleeep"}},
 		{[]string{"validate"}, []string{"file"}},
 	} {
