@@ -244,7 +244,8 @@ class GhostVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
 
     def close_extras(self, **kwargs: Any) -> None:
         """Free the library's side."""
-        self._vector.close()
+        if hasattr(self, "_vector"):  # not when its making was refused
+            self._vector.close()
 
     def __reduce__(self) -> Any:
         """What a pickle holds is how to make it: the copy is an environment of its own, before its reset."""
