@@ -90,34 +90,43 @@ func TestWhatIsWrittenIsRead(t *testing.T) {
 	}
 }
 
-// TestCutAndBrokenFiles: every prefix, and every single changed byte, is read without a panic; a prefix is never taken for whole.
+// TestCutAndBrokenFiles: every prefix, and every changed byte, is read without a panic. A prefix is never taken for whole, and what
+// is taken for whole says what the hash covers as it was written.
 func TestCutAndBrokenFiles(t *testing.T) {
-	b, _ := written(t)
-	read := func(b []byte) (whole bool, err error) {
+	b, hash := written(t)
+	read := func(b []byte) (whole bool, h Hash, err error) {
 		r, err := NewReader(bytes.NewReader(b), "x.trace")
 		if err != nil {
-			return false, err
+			return false, 0, err
 		}
 		for {
 			if _, err := r.Next(); err != nil {
 				_, whole := r.End()
-				return whole, err
+				return whole, r.Hash(), err
 			}
 		}
 	}
 	for n := range b {
-		if whole, err := read(b[:n]); whole || err == nil || !strings.Contains(err.Error(), "x.trace") {
+		if whole, _, err := read(b[:n]); whole || err == nil || errors.Is(err, io.EOF) || !strings.Contains(err.Error(), "x.trace") {
 			t.Errorf("%d of %d bytes: whole %v, %v", n, len(b), whole, err)
 		}
 	}
+	refused := 0
 	for i := range b {
 		for _, flip := range []byte{0x01, 0x80, 0xff} {
 			c := append([]byte(nil), b...)
 			c[i] ^= flip
-			if _, err := read(c); err == nil {
-				t.Errorf("byte %d: no error at the end", i)
+			whole, h, err := read(c)
+			if whole && h != hash {
+				t.Errorf("byte %d: the file is taken for whole, and its turns are others", i)
+			}
+			if !errors.Is(err, io.EOF) || !whole {
+				refused++
 			}
 		}
+	}
+	if refused < 2*len(b) {
+		t.Errorf("only %d of %d changes were noticed", refused, 3*len(b))
 	}
 }
 
