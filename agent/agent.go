@@ -39,6 +39,7 @@ type Config struct {
 	Until     kernel.Time   // the run covers [0, Until); 0: until the kernel is done
 	Sinks     []trace.Sink  // are given every turn that did anything
 	Policy    policy.Policy // for Run; what a policy wants to hear of bursts it is told whoever answers
+	Interrupt func() error  // nil, or called now and then between turns, also where nothing is asked; its error ends Observe
 }
 
 // Charger is a kernel that can be charged for thinking: a simulated one.
@@ -145,6 +146,11 @@ func (a *Agent) BurstEnded(t *sched.Task, at, burst kernel.Time) {
 // is reached.
 func (a *Agent) Observe() (bool, error) {
 	for !a.done {
+		if a.turns&1023 == 0 && a.cfg.Interrupt != nil {
+			if err := a.cfg.Interrupt(); err != nil {
+				return false, err
+			}
+		}
 		until := min(a.cfg.Until, a.core.NextDeadline(), a.late.deadline())
 		ch, msgs, err := a.kernel.Poll(a.msgs[:0], until)
 		a.msgs = msgs
@@ -226,7 +232,15 @@ func (a *Agent) Run(ctx context.Context) error {
 	if a.cfg.Policy == nil {
 		return errors.New("agent: Run needs a policy")
 	}
-	done := ctx.Done()
+	also := a.cfg.Interrupt
+	a.cfg.Interrupt = func() error {
+		if also != nil {
+			if err := also(); err != nil {
+				return err
+			}
+		}
+		return ctx.Err()
+	}
 	for {
 		more, err := a.Observe()
 		if err != nil {
@@ -242,13 +256,6 @@ func (a *Agent) Run(ctx context.Context) error {
 		a.cfg.Policy.Place(a.core.View(), a.core.Batch(), a.out[:n])
 		if err := a.Place(a.out[:n]); err != nil {
 			return errors.Join(err, a.Stop())
-		}
-		if a.turns&1023 == 0 && done != nil {
-			select {
-			case <-done:
-				return errors.Join(ctx.Err(), a.Stop())
-			default:
-			}
 		}
 	}
 }

@@ -56,6 +56,8 @@ type Machine struct {
 	last     reward.Reading
 	total    float64 // of the rewards
 	out      []sched.Placement
+	pulse    func() error // while RunWith runs
+	beat     func() error // calls pulse; made once: a method value is allocated
 }
 
 // Reset makes the machine ready for a run, keeping its memory.
@@ -126,8 +128,11 @@ func (m *Machine) Reset(s Setup) error {
 		m.Metrics.Reset(figures)
 	}
 	m.setup, m.finished, m.cut, m.reward, m.last, m.total = s, false, false, f, reward.Reading{}, 0
+	if m.beat == nil {
+		m.beat = m.interrupt
+	}
 	return m.Agent.Reset(agent.Config{
-		Kernel: &m.Sim, Timing: s.Timing, Inference: s.Inference, Until: m.horizon, Sinks: s.Sinks, Policy: s.Policy,
+		Interrupt: m.beat, Kernel: &m.Sim, Timing: s.Timing, Inference: s.Inference, Until: m.horizon, Sinks: s.Sinks, Policy: s.Policy,
 		Core: sched.Config{
 			Order: s.Order, Preempt: s.Preempt, Events: s.Events, Slice: slice, AgeBound: s.AgeBound,
 			Nominal: s.Instance.MeanBurst, SwitchCost: profile.Switch, Observer: m.Metrics,
@@ -195,6 +200,13 @@ func (m *Machine) Result() Result {
 	return r
 }
 
+func (m *Machine) interrupt() error {
+	if m.pulse == nil {
+		return nil
+	}
+	return m.pulse()
+}
+
 // Observe goes on to the next decisions and returns the reward for the time that has passed. more is false when the run is over.
 func (m *Machine) Observe() (more bool, r float64, err error) {
 	more, err = m.Agent.Observe()
@@ -219,7 +231,12 @@ func (m *Machine) RunWith(ctx context.Context, meanwhile func()) (Result, error)
 	}
 	var err error
 	steps, limit := 0, int(m.setup.MaxSteps)
-	for n := 0; ; n++ {
+	m.pulse = func() error {
+		meanwhile()
+		return ctx.Err()
+	}
+	defer func() { m.pulse = nil }()
+	for {
 		more, _, e := m.Observe()
 		if e != nil || !more {
 			err = e
@@ -236,12 +253,6 @@ func (m *Machine) RunWith(ctx context.Context, meanwhile func()) (Result, error)
 		p.Place(m.Agent.View(), batch, m.out[:len(batch)])
 		if err = m.Agent.Place(m.out[:len(batch)]); err != nil {
 			break
-		}
-		if n&1023 == 0 {
-			if meanwhile(); ctx.Err() != nil {
-				err = ctx.Err()
-				break
-			}
 		}
 	}
 	err = errors.Join(err, m.Finish())

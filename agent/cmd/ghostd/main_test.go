@@ -184,6 +184,36 @@ func TestSignalsStopCleanly(t *testing.T) {
 	}
 }
 
+// TestSignalsAreHeardWhereNothingIsAsked: on an idle machine no task ever waits, and the policy has no turn.
+func TestSignalsAreHeardWhereNothingIsAsked(t *testing.T) {
+	usr2 := make(chan os.Signal, 1)
+	ctx, cancel := context.WithCancel(context.Background())
+	var out bytes.Buffer
+	said := &onWrite{do: func() { // the first table goes to it: then the run is stopped
+		usr2 <- os.Interrupt
+		cancel()
+	}}
+	usr2 <- os.Interrupt
+	args := []string{"--workload=sched_bench:cycles=-1:load=0.1", "--scheduler=rr", "--duration=1000h"}
+	if err := runAgent(ctx, args, usr2, &out, said); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(out.String(), "was stopped") || !strings.Contains(out.String(), " 0 requested") {
+		t.Errorf("%s", out.String())
+	}
+}
+
+// onWrite does something once, when it is first written to.
+type onWrite struct{ do func() }
+
+func (w *onWrite) Write(b []byte) (int, error) {
+	if w.do != nil {
+		w.do()
+		w.do = nil
+	}
+	return len(b), nil
+}
+
 func TestTheModelThatShips(t *testing.T) {
 	code, out, err := ghostd(context.Background(), "run", "--workload=bimodal:load=0.8:cpus=6", "--bursts=300")
 	if code != 0 || !strings.Contains(out, "(0 by the fallback)") {
