@@ -65,7 +65,7 @@ class Policy:
             masked[~legal] = -np.inf
         best = masked.argmax(axis=-1)
         nothing = ~np.isfinite(masked).any(axis=-1)
-        actions: npt.NDArray[Any] = np.where(nothing, scores.shape[-1] - 1, best)
+        actions: npt.NDArray[Any] = np.where(nothing, scores.shape[-1] - 1, best)[()]  # of one row: a number
         return actions
 
     def close(self) -> None:

@@ -226,8 +226,8 @@ class GhostVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
         rows, masks = self._vector.arrays["final_obs"], self._vector.arrays["final_mask"]
         for i in np.flatnonzero(which):
             final[i] = rows[i].copy()
-        last: dict[str, Any] = {**told, "action_mask": masks.view(np.int8).copy()}
-        last |= {f"_{key}": which.copy() for key in (*_END_KEYS, "action_mask")}
+        last: dict[str, Any] = {**told, "action_mask": masks.view(np.int8).copy(), "dt_ns": self._dt.copy()}
+        last |= {f"_{key}": which.copy() for key in (*_END_KEYS, "action_mask", "dt_ns")}
         info["final_obs"], info["_final_obs"] = final, which.copy()
         info["final_info"], info["_final_info"] = last, which.copy()
 

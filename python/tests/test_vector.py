@@ -85,7 +85,11 @@ def test_same_step():
                 ends += 1
                 assert not info["final_obs"][i].any()
                 assert obs[i].any()
-                assert len(info["final_info"]["trace_hash"][i]) == 16
+                last = info["final_info"]
+                assert len(last["trace_hash"][i]) == 16
+                assert last["dt_ns"][i] == info["dt_ns"][i]
+                assert last["action_mask"][i].tolist() == [0] * 8 + [1]
+                assert all(last[f"_{key}"][i] for key in ("trace_hash", "figures", "dt_ns", "action_mask"))
             else:
                 assert info["final_obs"][i] is None
     assert ends > 5
