@@ -62,7 +62,7 @@ func (m *Sim) NewSemaphore(name string, value int) int32 {
 	return m.newObject(object{name: name, kind: semaphore, count: value})
 }
 
-// opLimit bounds what a task may do without using CPU time or blocking.
+// opLimit bounds what a task may do at one instant.
 const opLimit = 100000
 
 // LivelockError is a program that goes on for ever without using CPU time.
@@ -85,7 +85,7 @@ func (e *RefError) Error() string {
 
 // execute lets a task on its CPU do the things that take no time, up to its next run. It reports whether the task still has the CPU.
 func (m *Sim) execute(slot int32) bool {
-	for range opLimit {
+	for m.step(slot) {
 		t := &m.tasks[slot]
 		if t.begun { // what was under way is over
 			op := t.spec.Program.Next(m, t.id)
@@ -105,7 +105,7 @@ func (m *Sim) execute(slot int32) bool {
 				return true
 			}
 		case OpSleep:
-			m.sleepUntil(slot, m.now+max(t.op.Time, 0))
+			m.sleepUntil(slot, later(m.now, t.op.Time))
 			m.block(slot)
 			return false
 		case OpSleepUntil:
@@ -146,9 +146,20 @@ func (m *Sim) execute(slot int32) bool {
 			}
 		}
 	}
-	m.failure = &LivelockError{m.tasks[slot].spec.Name}
 	m.exit(slot)
 	return false
+}
+
+// step counts what a task does at one instant, and ends the run if that never stops.
+func (m *Sim) step(slot int32) bool {
+	t := &m.tasks[slot]
+	if t.instant != m.now {
+		t.instant, t.ops = m.now, 0
+	}
+	if t.ops++; t.ops > opLimit && m.failure == nil {
+		m.failure = &LivelockError{t.spec.Name}
+	}
+	return m.failure == nil
 }
 
 func (m *Sim) block(slot int32) {
@@ -163,7 +174,6 @@ func (m *Sim) exit(slot int32) {
 	m.leave(t.cpu)
 	m.tell(slot, kernel.TaskDead, 0)
 	t.state = gone
-	m.free = append(m.free, slot)
 	m.alive--
 	m.stats.Finished++
 }

@@ -133,6 +133,19 @@ func parseProfile(name string, b []byte) (*Profile, error) {
 	return p, nil
 }
 
+// check refuses a profile that was put together by hand and cannot be.
+func (p *Profile) check() error {
+	if p.Model == kernel.PerCPU && p.Shared || p.Model == kernel.Global && !p.Shared {
+		return fmt.Errorf("sim: profile %s: model %s does not go with such queues", p.Name, p.Model)
+	}
+	for _, c := range []kernel.Time{p.Switch, p.Message, p.Wake, p.CommitLocal, p.CommitRemote, p.IPI, p.Migrate, p.Inference} {
+		if c < 0 || c > kernel.Time(maxCost) {
+			return fmt.Errorf("sim: profile %s: a cost of %d ns is not between 0 and %d", p.Name, c, maxCost)
+		}
+	}
+	return nil
+}
+
 // uniqueKeys refuses an object that names a key twice, of which encoding/json would keep the last.
 func uniqueKeys(b []byte) error {
 	d := json.NewDecoder(bytes.NewReader(b))

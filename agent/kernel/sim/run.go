@@ -46,7 +46,9 @@ func (m *Sim) Poll(dst []kernel.Message, until kernel.Time) (kernel.Channel, []k
 			m.cpuEvent(cpu)
 		case at <= reads:
 			if e := m.events.pop(); e.slot == arrival {
-				m.cfg.Workload.Arrive(m)
+				if m.birth() {
+					m.cfg.Workload.Arrive(m)
+				}
 			} else {
 				m.wake(e.slot)
 			}
@@ -83,11 +85,34 @@ func (m *Sim) beginReading(who int32) {
 
 func (m *Sim) deliver(who int32, dst []kernel.Message) (kernel.Channel, []kernel.Message, error) {
 	ch := &m.chans[who]
+	for i := range ch.msgs[:ch.read] {
+		if x := &ch.msgs[i]; x.Type == kernel.TaskDead { // the slot is free when the agent knows, as with ghOSt's status words
+			m.free = append(m.free, int32(x.Task.Slot()))
+		}
+	}
 	dst = append(dst, ch.msgs[:ch.read]...)
 	ch.msgs = ch.msgs[:copy(ch.msgs, ch.msgs[ch.read:])]
-	ch.ready, ch.charge, ch.called, ch.inTurn, ch.busy = kernel.Forever, 0, false, true, m.now
+	ch.ready, ch.called, ch.inTurn, ch.busy = kernel.Forever, false, true, m.now
 	m.turn = who
 	return kernel.Channel(who), dst, nil
+}
+
+// enter begins a turn that no message began, if that agent's turn is not under way: it acts on a deadline of its own.
+func (m *Sim) enter(who int32) {
+	if m.turn == who {
+		return
+	}
+	m.endTurn()
+	ch, p := &m.chans[who], m.cfg.Profile
+	ch.inTurn, m.turn = true, who
+	ch.busy = max(ch.busy, m.now)
+	if p.Model == kernel.PerCPU {
+		if ch.ready == kernel.Forever { // it was not awake
+			ch.busy += p.Wake
+			m.stats.Agent += p.Wake
+		}
+		m.pause(who)
+	}
 }
 
 // endTurn lets the paused task of an agent's CPU go on and the agent read what has come meanwhile.
@@ -96,11 +121,16 @@ func (m *Sim) endTurn() {
 		return
 	}
 	ch := &m.chans[m.turn]
-	ch.inTurn = false
-	if m.cfg.Profile.Model != kernel.Inline {
-		ch.busy = max(ch.busy, m.now+ch.charge)
+	ch.inTurn, ch.charge = false, 0
+	if m.cfg.Profile.Model != kernel.Inline { // an agent that was called away from its reading goes on with it
+		if ch.begin != kernel.Forever {
+			ch.begin = max(ch.begin, ch.busy)
+		}
+		if ch.ready != kernel.Forever {
+			ch.ready = max(ch.ready, ch.busy)
+		}
 	}
-	if c := &m.cpus[m.turn]; m.cfg.Profile.Model == kernel.PerCPU && c.paused {
+	if c := &m.cpus[m.turn]; c.paused && ch.ready == kernel.Forever {
 		m.resume(m.turn, ch.busy)
 	}
 	if len(ch.msgs) > 0 || ch.called {
@@ -111,12 +141,14 @@ func (m *Sim) endTurn() {
 
 // account charges a running task with the time since its start.
 func (m *Sim) account(n int32) {
-	c := &m.cpus[n]
-	if c.task < 0 || c.paused || m.now <= c.start {
+	d := m.running(n)
+	if d == 0 {
 		return
 	}
-	t, d := &m.tasks[c.task], m.now-c.start
+	c := &m.cpus[n]
+	t := &m.tasks[c.task]
 	t.runtime += d
+	c.busy += d
 	m.stats.Busy += d
 	if t.begun && t.op.Kind == OpRun {
 		t.left -= d
@@ -135,11 +167,11 @@ func (m *Sim) pause(n int32) {
 	}
 }
 
-// resume lets a paused task go on at an instant: it has to be switched to again, unless the agent came before it had started.
+// resume lets a paused task go on when its agent leaves the CPU: it has to be switched to.
 func (m *Sim) resume(n int32, at kernel.Time) {
 	c := &m.cpus[n]
 	c.paused = false
-	m.schedule(n, max(at, c.start)+m.cfg.Profile.Switch)
+	m.schedule(n, max(at+m.cfg.Profile.Switch, c.start))
 }
 
 // schedule makes a CPU's task run from an instant on.
@@ -151,7 +183,7 @@ func (m *Sim) schedule(n int32, at kernel.Time) {
 	if t.begun && t.op.Kind == OpRun {
 		run = t.left
 	}
-	m.until[n] = at + min(run, c.slice)
+	m.until[n] = later(at, min(run, c.slice))
 }
 
 // leave takes the task off a CPU.
@@ -209,6 +241,9 @@ func (m *Sim) Commit(who kernel.Channel, txns []kernel.Txn) error {
 	if who < 0 || int(who) >= len(m.chans) {
 		return fmt.Errorf("sim: commit by channel %d; there are %d", who, len(m.chans))
 	}
+	if len(txns) > 0 {
+		m.enter(int32(who))
+	}
 	ch := &m.chans[who]
 	for i := range txns {
 		x := &txns[i]
@@ -226,7 +261,7 @@ func (m *Sim) verdict(x *kernel.Txn) kernel.TxnState {
 	if x.CPU < 0 || int(x.CPU) >= len(m.cpus) || m.topo.CPUs[x.CPU].Agent {
 		return kernel.StateInvalidCPU
 	}
-	if x.Task == 0 {
+	if x.Task == 0 && x.Flags&kernel.TxnAssign == 0 {
 		return kernel.StateDone
 	}
 	t := m.lookup(x.Task)
@@ -265,7 +300,7 @@ func (m *Sim) carryOut(who kernel.Channel, ch *channel, x *kernel.Txn) {
 	m.stats.Agent += cost
 	at := m.now + ch.charge + cost
 	if p.Model != kernel.Inline { // one agent does one thing after the other; inline, each CPU thinks for itself
-		ch.busy = max(ch.busy, m.now+ch.charge) + cost
+		ch.busy += cost
 		at = ch.busy
 	}
 	if !local {
@@ -281,9 +316,13 @@ func (m *Sim) carryOut(who kernel.Channel, ch *channel, x *kernel.Txn) {
 		return
 	}
 	c := &m.cpus[n]
+	slice := x.Slice
+	if slice <= 0 {
+		slice = kernel.Forever
+	}
 	if c.task >= 0 && x.Task != 0 && c.task == int32(x.Task.Slot()) { // goes on with a new slice
 		m.account(n)
-		c.slice = x.Slice
+		c.slice = slice
 		if !c.paused {
 			m.schedule(n, c.start)
 		}
@@ -316,22 +355,29 @@ func (m *Sim) carryOut(who kernel.Channel, ch *channel, x *kernel.Txn) {
 	}
 	t.state, t.cpu, t.channel = onCPU, n, target
 	m.ready--
-	c.task, c.slice, c.paused = slot, x.Slice, false
-	if c.slice <= 0 {
-		c.slice = kernel.Forever
-	}
+	c.task, c.slice = slot, slice
 	m.schedule(n, at)
+	if p.Model == kernel.PerCPU && (n == int32(who) || m.chans[n].ready != kernel.Forever) {
+		m.pause(n) // the CPU's agent has it until its turn ends
+	}
 	x.At = at
 }
 
 // Charge makes a channel's agent think for a while: its next commits take effect that much later, and it is busy meanwhile.
 func (m *Sim) Charge(who kernel.Channel, d kernel.Time) {
-	if who >= 0 && int(who) < len(m.chans) && d > 0 {
-		m.chans[who].charge += d
-		m.stats.Agent += d
-		if m.cfg.Profile.Model == kernel.PerCPU {
-			m.pause(int32(who))
-		}
+	if who < 0 || int(who) >= len(m.chans) || d <= 0 {
+		return
+	}
+	m.enter(int32(who))
+	m.stats.Agent += d
+	switch ch := &m.chans[who]; m.cfg.Profile.Model {
+	case kernel.Inline:
+		ch.charge = later(ch.charge, d)
+	case kernel.PerCPU:
+		m.pause(int32(who))
+		ch.busy = later(ch.busy, d)
+	default:
+		ch.busy = later(ch.busy, d)
 	}
 }
 

@@ -33,7 +33,7 @@ func (c *Config) check() error {
 	case c.Slack < 0:
 		return fmt.Errorf("sim: timer slack %d ns is negative", c.Slack)
 	}
-	return nil
+	return c.Profile.check()
 }
 
 type taskState uint8
@@ -51,7 +51,9 @@ type task struct {
 	op      Op // under way, or, while the task is off CPU, to be begun
 	left    kernel.Time
 	runtime kernel.Time
-	slack   uint64 // random state of its timer slack
+	instant kernel.Time // of its last op
+	ops     int32       // how many it has begun at that instant
+	slack   uint64      // random state of its timer slack
 	seq     uint32
 	cpu     int32 // on, or last on
 	channel int32
@@ -67,7 +69,8 @@ type cpu struct {
 	last    kernel.TaskID
 	start   kernel.Time // the task makes progress from here on
 	slice   kernel.Time // left at start
-	paused  bool        // its agent thinks
+	busy    kernel.Time // CPU time that tasks have used here, up to start
+	paused  bool        // its agent has the CPU
 	channel int32
 }
 
@@ -78,8 +81,8 @@ type channel struct {
 	ready  kernel.Time // when Poll may return it; Forever: never
 	begin  kernel.Time // when the agent starts to read; Forever: it does not
 	busy   kernel.Time // the agent is occupied until then
-	charge kernel.Time
-	called bool // somebody assigned a task
+	charge kernel.Time // Inline: thinking in the turn under way
+	called bool        // somebody assigned a task
 	inTurn bool
 }
 
@@ -101,6 +104,7 @@ type Stats struct {
 type Sim struct {
 	cfg     Config
 	topo    kernel.Topology
+	workers kernel.CPUSet // the CPUs for tasks
 	now     kernel.Time
 	tasks   []task
 	free    []int32
@@ -115,6 +119,8 @@ type Sim struct {
 	ready   int // runnable tasks off CPU
 	alive   int
 	turn    int32 // channel whose turn is under way, −1
+	births  int32 // arrivals and new tasks at the instant born
+	born    kernel.Time
 	failure error
 	ended   bool
 }
@@ -157,6 +163,7 @@ func (m *Sim) Reset(c Config) error {
 		ch := n % channels
 		if !agent {
 			m.topo.Channels[ch].Add(int32(n))
+			m.workers.Add(int32(n))
 		}
 		m.cpus = append(m.cpus, cpu{task: -1, channel: int32(ch)})
 		m.until = append(m.until, kernel.Forever)
@@ -177,8 +184,31 @@ func (m *Sim) Episode() uint64      { return m.cfg.Episode }
 func (m *Sim) CPUs() int            { return m.cfg.CPUs }
 func (m *Sim) Horizon() kernel.Time { return m.cfg.Horizon }
 
-// Stats counts what the machine did so far.
-func (m *Sim) Stats() Stats { return m.stats }
+// Stats counts what the machine did so far, up to now.
+func (m *Sim) Stats() Stats {
+	s := m.stats
+	for n := range m.cpus {
+		s.Busy += m.running(int32(n))
+	}
+	return s
+}
+
+// CPUBusy is the CPU time that tasks have used on a CPU, up to now.
+func (m *Sim) CPUBusy(n int32) kernel.Time {
+	if n < 0 || int(n) >= len(m.cpus) {
+		return 0
+	}
+	return m.cpus[n].busy + m.running(n)
+}
+
+// running is the CPU time that the task on a CPU has used since it was last accounted for.
+func (m *Sim) running(n int32) kernel.Time {
+	c := &m.cpus[n]
+	if c.task < 0 || c.paused || m.now <= c.start {
+		return 0
+	}
+	return m.now - c.start
+}
 
 // Close implements kernel.Kernel.
 func (m *Sim) Close() error {
@@ -206,8 +236,26 @@ func (m *Sim) Stream(kind, index uint64) (s1, s2 uint64) {
 // slackStream is the machine's own kind of stream; workloads use others.
 const slackStream = 1 << 63
 
-// Spawn puts a task into the machine. It is runnable at once, unless the first thing that it does is to block.
+// birthLimit bounds what may arrive at one instant.
+const birthLimit = 1 << 20
+
+// birth counts what arrives, and ends the run if that never stops at one instant.
+func (m *Sim) birth() bool {
+	if m.born != m.now {
+		m.born, m.births = m.now, 0
+	}
+	if m.births++; m.births > birthLimit && m.failure == nil {
+		m.failure = fmt.Errorf("sim: the workload has brought %d arrivals and tasks at one instant, %d ns", birthLimit, m.now)
+	}
+	return m.failure == nil
+}
+
+// Spawn puts a task into the machine. It is runnable at once, unless the first thing that it does is to wait for a timer or a
+// resume. It is task zero, and there is none, once the machine has failed.
 func (m *Sim) Spawn(s TaskSpec) kernel.TaskID {
+	if !m.birth() {
+		return 0
+	}
 	var slot int32
 	if n := len(m.free); n > 0 {
 		slot, m.free = m.free[n-1], m.free[:n-1]
@@ -217,12 +265,13 @@ func (m *Sim) Spawn(s TaskSpec) kernel.TaskID {
 	}
 	t := &m.tasks[slot]
 	generation := t.id.Generation() + 1
-	*t = task{id: kernel.MakeTaskID(uint32(slot), generation), spec: s, cpu: kernel.NoCPU, index: m.stats.Spawned}
+	*t = task{id: kernel.MakeTaskID(uint32(slot), generation), spec: s, cpu: kernel.NoCPU, state: blocked, index: m.stats.Spawned}
 	t.slack, _ = m.Stream(slackStream, t.index)
 	m.stats.Spawned++
 	m.alive++
 	if s.CPUs != nil {
 		t.allowed, t.pinned = *s.CPUs, true
+		m.checkAffinity(t)
 	}
 	id := t.id
 	op := s.Program.Next(m, id) // may spawn in its turn: t is not to be used after this
@@ -232,9 +281,7 @@ func (m *Sim) Spawn(s TaskSpec) kernel.TaskID {
 	if t.pinned {
 		flags |= kernel.FlagPinned
 	}
-	if m.sleeps(slot) {
-		t.state = blocked
-	} else {
+	if !m.sleeps(slot) {
 		t.state = ready
 		m.ready++
 		m.load(t)
@@ -249,7 +296,7 @@ func (m *Sim) sleeps(slot int32) bool {
 	t := &m.tasks[slot]
 	switch t.op.Kind {
 	case OpSleep:
-		m.sleepUntil(slot, m.now+max(t.op.Time, 0))
+		m.sleepUntil(slot, later(m.now, t.op.Time))
 	case OpSleepUntil:
 		if t.op.Time <= m.now {
 			return false
@@ -281,10 +328,18 @@ func (m *Sim) sleepUntil(slot int32, at kernel.Time) {
 	if m.cfg.Slack > 0 {
 		t := &m.tasks[slot]
 		t.slack += 0x9e3779b97f4a7c15
-		at += kernel.Time(mix(t.slack) % uint64(m.cfg.Slack+1))
+		at = later(at, kernel.Time(mix(t.slack)%uint64(m.cfg.Slack+1)))
 	}
 	m.asked++
 	m.events.push(event{at: at, rank: rankTimer | m.asked, slot: slot})
+}
+
+// later is an instant some time after another: Forever at the latest, never before.
+func later(at, d kernel.Time) kernel.Time {
+	if d > kernel.Forever-at {
+		return kernel.Forever
+	}
+	return at + max(d, 0)
 }
 
 // tell sends a task's message to the agent that it belongs to.
@@ -327,6 +382,7 @@ func (m *Sim) SetAffinity(id kernel.TaskID, set kernel.CPUSet) {
 		return
 	}
 	t.allowed, t.pinned = set, true
+	m.checkAffinity(t)
 	slot := int32(id.Slot())
 	m.tell(slot, kernel.TaskAffinity, kernel.FlagPinned)
 	if t.state == onCPU && !set.Has(t.cpu) {
@@ -334,6 +390,18 @@ func (m *Sim) SetAffinity(id kernel.TaskID, set kernel.CPUSet) {
 		t.state = ready
 		m.ready++
 		m.tell(slot, kernel.TaskPreempt, 0)
+	}
+}
+
+// checkAffinity fails the machine if a task could never run.
+func (m *Sim) checkAffinity(t *task) {
+	for i, w := range m.workers {
+		if t.allowed[i]&w != 0 {
+			return
+		}
+	}
+	if m.failure == nil {
+		m.failure = fmt.Errorf("sim: task %q may use none of the CPUs that this machine has for tasks", t.spec.Name)
 	}
 }
 
@@ -353,9 +421,7 @@ func (m *Sim) BurstLeft(id kernel.TaskID) kernel.Time {
 	}
 	left := t.left
 	if t.state == onCPU {
-		if c := &m.cpus[t.cpu]; !c.paused && m.now > c.start {
-			left -= m.now - c.start
-		}
+		left -= m.running(t.cpu)
 	}
 	return max(left, 0)
 }
@@ -368,9 +434,7 @@ func (m *Sim) TaskCPU(id kernel.TaskID) kernel.Time {
 	}
 	used := t.runtime
 	if t.state == onCPU {
-		if c := &m.cpus[t.cpu]; !c.paused && m.now > c.start {
-			used += m.now - c.start
-		}
+		used += m.running(t.cpu)
 	}
 	return used
 }
