@@ -123,7 +123,6 @@ class GhostVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
         self._terminated = a["terminated"].view(np.bool_)
         self._truncated = a["truncated"].view(np.bool_)
         self._mask8 = self._mask.view(np.int8)  # what Discrete.sample wants
-        self._over = np.zeros(num_envs, np.bool_)
         self._all = np.ones(num_envs, np.bool_)
 
     # -- Gymnasium ---------------------------------------------------------------------------------
@@ -153,9 +152,11 @@ class GhostVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
             super().reset(seed=int(seed))
             request["seed"] = int(seed)
         elif seed is not None:
-            request["seeds"] = [None if s is None else int(s) for s in seed]
-        elif not self._seeded and "instances" not in options:
-            request["seed"] = int(self.np_random.integers(1 << 62))
+            request["seeds"] = [self._any_seed() if s is None else int(s) for s in seed]
+            if any(s is not None and s < 0 for s in request["seeds"]):
+                raise errors.ConfigError(f"seed: {list(seed)} has a negative one")
+        elif "instances" not in options:
+            request["seed"] = self._any_seed()
         mask = options.get("reset_mask")
         if mask is not None:
             mask = np.asarray(mask)
@@ -168,10 +169,13 @@ class GhostVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
             request["instances"] = list(options["instances"])
         self._vector.reset(request)
         self._seeded = True
-        self._over[:] = False if mask is None else self._over & ~mask
         info: dict[str, Any] = {}
         self._put(info)
         return self._out(self._obs), info
+
+    def _any_seed(self) -> int | None:
+        """At the first reset a seed by chance; later none, which goes on to the next episode."""
+        return None if self._seeded else int(self.np_random.integers(1 << 62))
 
     def step(
         self, actions: Any

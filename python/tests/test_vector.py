@@ -138,6 +138,24 @@ def test_masks():
         info = env.step(actions)[4]
 
 
+def test_lists_of_seeds():
+    def first_rows(env, seed):
+        obs, _ = env.reset(seed=seed)
+        for step in range(20):
+            obs, *_ = env.step(actions_for(env.single_action_space, 3, step))
+        return obs
+
+    made = [gym.make_vec(IDS[0], num_envs=3, workload="heavytail:load=0.9") for _ in range(2)]
+    assert np.array_equal(first_rows(made[0], 7), first_rows(made[1], [7, 8, 9]))
+    some = [gym.make_vec(IDS[0], num_envs=3, workload="heavytail:load=0.9") for _ in range(2)]
+    a, b = (first_rows(env, [7, None, 9]) for env in some)
+    assert np.array_equal(a[[0, 2]], b[[0, 2]])
+    assert not np.array_equal(a[1], b[1]), "chance decides where nothing is said"
+    for bad in ([1, 2], [1, 2, -3]):
+        with pytest.raises(ghostgym.ConfigError, match="seed"):
+            made[0].reset(seed=bad)
+
+
 def test_instances():
     env = gym.make_vec(IDS[0], num_envs=2, workload="bimodal", horizon_bursts=30, autoreset="Disabled")
     drawn = ghostgym.sample_instances(1, kinds=["heavytail", "rocksdb"], seed=5)
