@@ -3,6 +3,7 @@ package env
 import (
 	"context"
 	"fmt"
+	"math"
 	"testing"
 	"unsafe"
 
@@ -181,6 +182,51 @@ func TestSameSeedSameTrace(t *testing.T) {
 			}
 			if a.TraceHash == c.TraceHash {
 				t.Errorf("%s on %s: two seeds gave one trace", name, load)
+			}
+		}
+	}
+}
+
+// TestLittlesLaw: in every run the integral of the number of waiting tasks is the sum of all waits, and CPUs are never busier than they
+// can be. What has been granted a CPU that it gets after the horizon may differ.
+func TestLittlesLaw(t *testing.T) {
+	for _, load := range workload.Names() {
+		for _, name := range []string{"gittins+wp", "random", "fifo", "cfs+wp@linux", "las+wp@ghost-percpu", "rr@ghost-global"} {
+			s, err := ParseScheduler(name, nil, "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			in, err := BuildInstance(load)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var m Machine
+			p, err := s.Policy(&m)
+			if err != nil {
+				t.Fatal(err)
+			}
+			setup := Setup{Instance: in, Seed: 7, Bursts: 300}
+			if err := s.Setup(&setup, p); err != nil {
+				t.Fatal(err)
+			}
+			if err := m.Reset(setup); err != nil {
+				t.Fatal(err)
+			}
+			r, err := m.Run(context.Background())
+			if err != nil {
+				t.Fatal(err)
+			}
+			f := r.Figures
+			waits := float64(f.WaitMean) * 1e3 * float64(f.Bursts+f.Censored)
+			integral := m.reading().Wait
+			if diff := math.Abs(waits - integral); diff > 1e-3*integral+20e3 {
+				t.Errorf("%s on %s: tasks waited %.0f ns in all, the integral is %.0f", name, load, waits, integral)
+			}
+			if u := float64(f.Utilisation); !(u > 0 && u <= 1) {
+				t.Errorf("%s on %s: utilisation %v", name, load, u)
+			}
+			if busy := m.Sim.Stats().Busy; float64(busy) > float64(r.EndNs)*float64(in.CPUs) {
+				t.Errorf("%s on %s: busy %d ns of %d on each of %d CPUs", name, load, busy, r.EndNs, in.CPUs)
 			}
 		}
 	}
