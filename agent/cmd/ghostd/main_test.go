@@ -106,6 +106,9 @@ func TestEveryFileOfARun(t *testing.T) {
 	if err := json.Unmarshal(b, &s); err != nil {
 		t.Fatal(err)
 	}
+	if s.Outside != 1 {
+		t.Errorf("12 CPUs and a model for 4 to 6: %d values outside", s.Outside)
+	}
 	if f := s.Result.Figures.Fates; f.Requested == 0 || f.Applied != f.Requested || s.Fallback == nil || s.Commits["done"] == 0 {
 		t.Errorf("%+v", s)
 	}

@@ -28,6 +28,7 @@ type Stats struct {
 	Schema    string                 `json:"schema,omitempty"`     // hash
 	Notes     []string               `json:"notes,omitempty"`
 	Warnings  []string               `json:"warnings,omitempty"`
+	Outside   int                    `json:"outside_training"`  // how many of CPUs, load and scale lie outside of what the model was trained on
 	Running   bool                   `json:"running,omitempty"` // written while the run went on
 	Stopped   bool                   `json:"stopped,omitempty"` // by a signal, before the end
 	Result    env.Result             `json:"result"`
@@ -40,7 +41,8 @@ type Stats struct {
 
 func newStats(s *session, warnings []string) Stats {
 	st := Stats{Scheduler: s.o.scheduler, Workload: s.o.workload, Kernel: s.o.kernel, Seed: s.o.seed, Timing: s.setup.Timing.String(),
-		Events: s.setup.Events.String(), Commit: compare.Commit(), Notes: s.setup.Instance.Notes, Warnings: warnings}
+		Events: s.setup.Events.String(), Commit: compare.Commit(), Notes: s.setup.Instance.Notes, Warnings: warnings,
+		Outside: len(warnings)}
 	if _, ok := s.setup.Policy.(*policy.Learned); ok {
 		st.Model, st.ModelHash, st.Schema = s.model.Name(), s.model.Hash(), s.model.Schema().Hash()
 	}
