@@ -24,7 +24,7 @@ type FallbackCounts struct {
 
 // Learned asks a model: it encodes the batch, scores it at once and decodes keys, or the greatest logit among the legal slots.
 // The fallback answers a batch that cannot be scored, and a decision whose scores are not finite; its answers say so
-// (sched.FromFallback). A fallback's keys live on a scale of their own, so that they and the model's go into one queue each by
+// (sched.Source). A fallback's keys live on a scale of their own, so that they and the model's go into one queue each by
 // its number.
 type Learned struct {
 	schema   *feature.Schema
@@ -109,13 +109,13 @@ func (l *Learned) Place(v *sched.View, batch []sched.Decision, out []sched.Place
 		l.lastErr = err
 		l.scores = l.scores[:0]
 		l.counts.Errors += uint64(n)
-		l.fall(v, batch, out)
+		l.fall(v, batch, out, sched.FallbackFailed)
 		return
 	}
 	for i := range batch {
 		if !l.decode(v, &batch[i], l.scores[i*actions:(i+1)*actions], &out[i]) {
 			l.counts.NonFinite++
-			l.fall(v, batch[i:i+1], out[i:i+1])
+			l.fall(v, batch[i:i+1], out[i:i+1], sched.FallbackNonFinite)
 		}
 	}
 }
@@ -144,10 +144,10 @@ func (l *Learned) decode(v *sched.View, d *sched.Decision, scores []float32, out
 	return true
 }
 
-func (l *Learned) fall(v *sched.View, batch []sched.Decision, out []sched.Placement) {
+func (l *Learned) fall(v *sched.View, batch []sched.Decision, out []sched.Placement, why sched.Source) {
 	l.fallback.Place(v, batch, out)
 	for i := range batch {
-		out[i].Source = sched.FromFallback
+		out[i].Source = why
 	}
 }
 

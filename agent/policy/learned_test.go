@@ -108,8 +108,8 @@ func TestLearnedSlots(t *testing.T) {
 		{[]float32{0, 5, 0, 0, 0, 0, 0, 0, 1}, 1, sched.FromPolicy},
 		{[]float32{7, 7, 0, 0, 0, 0, 0, 0, 7}, 0, sched.FromPolicy},
 		{[]float32{0, 0, 0, 0, 0, 0, 0, 0, 1}, sched.Back, sched.FromPolicy},
-		{[]float32{0, inf, 0, 0, 0, 0, 0, 0, 1}, sched.Back, sched.FromFallback},
-		{[]float32{0, 1, 0, 0, 0, 0, 0, 0, float32(math.NaN())}, sched.Back, sched.FromFallback},
+		{[]float32{0, inf, 0, 0, 0, 0, 0, 0, 1}, sched.Back, sched.FallbackNonFinite},
+		{[]float32{0, 1, 0, 0, 0, 0, 0, 0, float32(math.NaN())}, sched.Back, sched.FallbackNonFinite},
 	} {
 		set(c.logits...)
 		p.Place(v, batch, out)
@@ -144,7 +144,7 @@ func TestLearnedFallsBack(t *testing.T) {
 	s.change = func(int, []float32) error { return broken }
 	p.Place(v, batch, out)
 	for i := range out {
-		if out[i].Key != want[i].Key || out[i].Source != sched.FromFallback {
+		if out[i].Key != want[i].Key || out[i].Source != sched.FallbackFailed {
 			t.Errorf("decision %d of a failed batch: %+v, want %+v of the fallback", i, out[i], want[i])
 		}
 	}
@@ -160,9 +160,9 @@ func TestLearnedFallsBack(t *testing.T) {
 	}
 	p.Place(v, batch, out)
 	for i, w := range []sched.Placement{
-		{Key: want[0].Key, Slot: sched.Back, Source: sched.FromFallback},
+		{Key: want[0].Key, Slot: sched.Back, Source: sched.FallbackNonFinite},
 		{Key: feature.KeyBound, Slot: sched.Back},
-		{Key: want[2].Key, Slot: sched.Back, Source: sched.FromFallback},
+		{Key: want[2].Key, Slot: sched.Back, Source: sched.FallbackNonFinite},
 		{Key: -0.5, Slot: sched.Back},
 	} {
 		if out[i] != w {

@@ -169,7 +169,7 @@ func (c *Core) Apply(now Time, out []Placement) {
 			continue
 		}
 		c.fates.Applied++
-		if out[i].Source == FromFallback {
+		if out[i].Source.Fallback() {
 			c.fates.Fallback++
 		}
 		t.decision, t.batch = 0, c.turn
@@ -235,7 +235,7 @@ func (c *Core) Answer(now Time, id uint64, task kernel.TaskID, p Placement) kern
 		return -1
 	}
 	c.fates.Applied++
-	if p.Source == FromFallback {
+	if p.Source.Fallback() {
 		c.fates.Fallback++
 	}
 	q := &c.queues[t.Queue]

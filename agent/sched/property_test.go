@@ -245,7 +245,7 @@ func (w *world) turn(mode int, txns []kernel.Txn) []kernel.Txn {
 			if mode == 0 {
 				var out [64]Placement
 				for i := range batch {
-					out[i] = Placement{Key: w.key(), Slot: int32(w.rng.IntN(11) - 1), Source: Source(w.rng.IntN(2))}
+					out[i] = Placement{Key: w.key(), Slot: int32(w.rng.IntN(11) - 1), Source: Source(w.rng.IntN(NumSources))}
 				}
 				c.Apply(w.now, out[:len(batch)])
 			} else {

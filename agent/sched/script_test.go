@@ -142,7 +142,7 @@ func (r *script) command(line string) {
 			case "slice":
 				out[i].Slice = span(v)
 			case "fallback":
-				out[i].Source = FromFallback
+				out[i].Source = FallbackFailed
 			}
 		}
 		r.core.Apply(r.now, out)

@@ -77,14 +77,22 @@ type Decision struct {
 	Running bool // wakeup preemption asks for this running task's key; its answer re-keys it and has no fate
 }
 
-// Source is who answered.
+// Source is who answered, and why.
 type Source uint8
 
 // Sources.
 const (
-	FromPolicy Source = iota
-	FromFallback
+	FromPolicy        Source = iota
+	FallbackFailed           // the fallback, since the model failed
+	FallbackNonFinite        // the fallback, since the model's scores were not finite
+	numSources
 )
+
+// NumSources is the number of sources.
+const NumSources = int(numSources)
+
+// Fallback reports whether the fallback answered.
+func (s Source) Fallback() bool { return s != FromPolicy }
 
 // Placement answers a Decision. A queue uses the field of its order and ignores the other.
 type Placement struct {

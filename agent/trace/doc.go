@@ -15,7 +15,9 @@
 //
 //	message     [time, runtime, task, seq, cpu, type, flags, nice]      as kernel.Message
 //	decision    [id, slot of the task, queue, seq, reason, running]     as sched.Decision
-//	placement   [key, slice, slot, source]                              as sched.Placement, one per decision
+//	placement   [key, slice, slot, source]                              as sched.Placement, one per decision; source
+//	                                                                    is 0 the policy, 1 the fallback since the model failed, 2 since
+//	                                                                    its scores were not finite
 //	answer      [id, task, seq, key, slice, slot, source]               as Answer
 //	transaction [task, slice, at, barrier, cpu, flags, state]           as kernel.Txn
 //

@@ -464,6 +464,6 @@ func (v *values) cpu() int32                { return int32(v.int("cpu", int64(ke
 
 func (v *values) placement() sched.Placement {
 	return sched.Placement{
-		Key: v.float("key"), Slice: v.time("slice"), Slot: v.int32("slot"), Source: sched.Source(v.int("source", 0, int64(sched.FromFallback))),
+		Key: v.float("key"), Slice: v.time("slice"), Slot: v.int32("slot"), Source: sched.Source(v.int("source", 0, int64(sched.NumSources-1))),
 	}
 }

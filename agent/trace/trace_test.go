@@ -29,7 +29,7 @@ func turns() []Turn {
 			Now: 1000, Channel: 1, Messages: []kernel.Message{{Time: 990, Runtime: 77, Task: id, Seq: 2, CPU: 1, Type: kernel.TaskPreempt}},
 			Decisions: []sched.Decision{{ID: 9, Task: 3, Queue: 1, Seq: 2, Reason: sched.ReasonPreempt}, {Task: 1, Queue: 1, Seq: 8, Running: true}},
 			Rows:      []float32{1, 2, 3, 4}, Scores: []float32{0.5, float32(math.Inf(1))},
-			Placements: []sched.Placement{{Key: 0.5, Slot: 8}, {Key: math.Inf(1), Slot: 8, Source: sched.FromFallback, Slice: 5}},
+			Placements: []sched.Placement{{Key: 0.5, Slot: 8}, {Key: math.Inf(1), Slot: 8, Source: sched.FallbackNonFinite, Slice: 5}},
 			Txns:       []kernel.Txn{{Task: id, Slice: kernel.Forever, At: 1001, Barrier: 2, CPU: 1, State: kernel.StateDone}},
 		},
 		{Now: 2000, Channel: -1, Answers: []Answer{{ID: 4, Task: id, Placement: sched.Placement{Key: -1, Slot: 2}}}},
