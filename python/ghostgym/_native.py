@@ -30,6 +30,7 @@ from . import errors
 _PATH = Path(os.environ.get("GHOSTGYM_LIBRARY") or Path(__file__).with_name("libghostgym.so"))
 _REPLY_BYTES = 1 << 16
 _PROGRESS_SECONDS = 0.5
+_CANCEL_SECONDS = 0.05
 
 _CLASSES: dict[int, type[errors.GhostgymError]] = {
     -2: errors.ClosedError,
@@ -76,7 +77,7 @@ _SIGNATURES: dict[str, list[Any]] = {
     ],
 }  # fmt: skip
 
-_lock = threading.Lock()
+_lock = threading.RLock()
 _library: ctypes.CDLL | None = None
 _generation = 0  # grows in each forked child: what was made before the fork belongs to another
 _file = -1  # of the library, kept open: a copy has these bytes even if an upgrade replaced the path
@@ -143,20 +144,29 @@ def _copy() -> int:
 
 def _before_fork() -> None:
     global _spare
+    _lock.acquire()  # while another thread loads, a child would inherit half a library
     if _library is not None and _spare < 0:
         _spare = _copy()
 
 
+def _after_fork_in_parent() -> None:
+    _lock.release()
+
+
 def _after_fork_in_child() -> None:
     global _library, _generation, _lock, _local
-    _lock = threading.Lock()
+    _lock = threading.RLock()
     _local = threading.local()
     if _library is not None:
         _library = None
         _generation += 1
 
 
-os.register_at_fork(before=_before_fork, after_in_child=_after_fork_in_child)
+os.register_at_fork(
+    before=_before_fork,
+    after_in_parent=_after_fork_in_parent,
+    after_in_child=_after_fork_in_child,
+)
 
 
 class _Buffer:
@@ -233,27 +243,30 @@ def call_interruptible(
     """
     name, body, token, lib = method.encode(), pack(request or {}), next(_tokens), library()
     outcome: list[Any] = []
+    # Not the thread's join and is_alive: before CPython 3.13, a join that is interrupted takes a thread that
+    # runs for one that has ended.
+    ended = threading.Event()
 
     def work() -> None:
-        buffer = _buffer()
         try:
+            buffer = _buffer()
             code = lib.gg_call(name, len(name), body, len(body), token, buffer.pointer)
             outcome.append(_finish(code, buffer))
         except BaseException as error:
             outcome.append(error)
+        finally:
+            ended.set()
 
-    thread = threading.Thread(target=work, name=f"ghostgym {method}", daemon=True)
-    thread.start()
+    threading.Thread(target=work, name=f"ghostgym {method}", daemon=True).start()
     try:
-        thread.join(None if progress is None else _PROGRESS_SECONDS)
-        while progress is not None and thread.is_alive():
+        while not ended.wait(None if progress is None else _PROGRESS_SECONDS):
             done, total = call("progress", {"token": token})
-            if total:
+            if total and progress is not None:
                 progress(done, total)
-            thread.join(_PROGRESS_SECONDS)
     except BaseException:
         lib.gg_cancel(token, _buffer().pointer)
-        thread.join()
+        while not ended.wait(_CANCEL_SECONDS):  # the call may only have been about to begin
+            lib.gg_cancel(token, _buffer().pointer)
         raise
     if isinstance(outcome[0], BaseException):
         raise outcome[0]
