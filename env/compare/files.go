@@ -15,11 +15,20 @@ import (
 // File is written beside its name, and has that name only once it is whole.
 type File struct {
 	*os.File
-	path string
+	path string // "": it is written in place
 }
 
-// Create begins a file.
+// Create begins a file. Where the path is a link, the file it leads to is replaced, not the link; a pipe or a device is written in
+// place, since to rename over it would destroy it.
 func Create(path string) (*File, error) {
+	path, inPlace := destination(path)
+	if inPlace {
+		f, err := os.OpenFile(path, os.O_WRONLY, 0)
+		if err != nil {
+			return nil, err
+		}
+		return &File{f, ""}, nil
+	}
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
 	if err != nil {
 		return nil, err
@@ -27,8 +36,26 @@ func Create(path string) (*File, error) {
 	return &File{f, path}, nil
 }
 
+// destination follows links, and tells whether what is there is something else than a file.
+func destination(path string) (end string, inPlace bool) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return path, false
+	}
+	if !info.Mode().IsRegular() {
+		return path, true // as it is named: what a link of /proc says of a pipe is no path
+	}
+	if end, err := filepath.EvalSymlinks(path); err == nil {
+		return end, false
+	}
+	return path, false
+}
+
 // Keep gives the file its name. After an error there is no file.
 func (f *File) Keep() error {
+	if f.path == "" {
+		return f.File.Close()
+	}
 	err := errors.Join(f.Chmod(0o644), f.File.Close())
 	if err == nil {
 		err = os.Rename(f.Name(), f.path)
@@ -42,7 +69,9 @@ func (f *File) Keep() error {
 // Discard ends a file that is not kept.
 func (f *File) Discard() {
 	f.File.Close()
-	os.Remove(f.Name())
+	if f.path != "" {
+		os.Remove(f.Name())
+	}
 }
 
 // WriteFile writes a file whole or not at all.
@@ -70,12 +99,25 @@ func CheckDir(dir string) error {
 	return errors.Join(f.Close(), os.Remove(f.Name()))
 }
 
-// CheckFile is CheckDir for one file.
+// CheckFile is CheckDir for one file. A pipe or a device is found out about when it is written.
 func CheckFile(path string) error {
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		return fmt.Errorf("output file: %s is a folder", path)
 	}
+	path, inPlace := destination(path)
+	if inPlace {
+		return nil
+	}
 	return CheckDir(filepath.Dir(path))
+}
+
+// SameFile reports whether two paths would be written over one another.
+func SameFile(a, b string) bool {
+	a, pipe := destination(a)
+	b, _ = destination(b)
+	x, err1 := filepath.Abs(a)
+	y, err2 := filepath.Abs(b)
+	return !pipe && err1 == nil && err2 == nil && x == y
 }
 
 // JSON is summary.json.

@@ -1,0 +1,116 @@
+package compare
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+)
+
+func put(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func content(t *testing.T, path string) string {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// TestFilesAreWholeOrNot: until it is kept, a file has what it had; a discarded one leaves nothing behind.
+func TestFilesAreWholeOrNot(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "f")
+	put(t, path, "old")
+	for _, keep := range []bool{false, true} {
+		f, err := Create(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.WriteString("new"); err != nil {
+			t.Fatal(err)
+		}
+		if got := content(t, path); got != "old" {
+			t.Errorf("before it is kept: %q", got)
+		}
+		want := "old"
+		if keep {
+			want = "new"
+			err = f.Keep()
+		} else {
+			f.Discard()
+		}
+		if got := content(t, path); err != nil || got != want {
+			t.Errorf("keep %v: %q, %v", keep, got, err)
+		}
+	}
+	if all, _ := os.ReadDir(dir); len(all) != 1 {
+		t.Errorf("left over: %v", all)
+	}
+}
+
+// TestLinksAreFollowed: the file is replaced, and the link stays.
+func TestLinksAreFollowed(t *testing.T) {
+	dir, elsewhere := t.TempDir(), t.TempDir()
+	target, link := filepath.Join(elsewhere, "f"), filepath.Join(dir, "link")
+	put(t, target, "old")
+	if err := os.Symlink(target, link); err != nil {
+		t.Fatal(err)
+	}
+	if err := CheckFile(link); err != nil {
+		t.Error(err)
+	}
+	if err := WriteFile(link, []byte("new")); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := os.Readlink(link); err != nil || got != target || content(t, target) != "new" {
+		t.Errorf("link to %q, %v, of %q", got, err, content(t, target))
+	}
+	if other := filepath.Join(dir, "other"); !SameFile(link, target) || SameFile(link, other) || !SameFile(other, dir+"/./other") {
+		t.Error("one file has many names, and two files have not")
+	}
+}
+
+// TestPipesStayPipes: what is no file is written, not replaced.
+func TestPipesStayPipes(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Skipf("no pipes here: %v", err)
+	}
+	r, err := os.OpenFile(path, os.O_RDWR, 0) // to and fro, so that nobody waits for the other end
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if err := CheckFile(path); err != nil {
+		t.Error(err)
+	}
+	if err := WriteFile(path, []byte("text")); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Lstat(path); err != nil || info.Mode()&os.ModeNamedPipe == 0 {
+		t.Fatalf("the pipe was replaced: %v, %v", info, err)
+	}
+	b := make([]byte, 4)
+	if _, err := io.ReadFull(r, b); err != nil || string(b) != "text" {
+		t.Errorf("%q, %v", b, err)
+	}
+	f, err := Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Discard()
+	if _, err := os.Lstat(path); err != nil {
+		t.Errorf("a pipe was removed: %v", err)
+	}
+	if SameFile(path, path) {
+		t.Error("two may write into one pipe")
+	}
+}
