@@ -37,6 +37,11 @@ Exit codes: 0, 1 a failure while running, 2 bad input.
 var version = "devel"
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	out := &cli.Output{Writer: stdout}
+	return out.Exit(stderr, "ghostd", dispatch(ctx, args, out, stderr))
+}
+
+func dispatch(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if len(args) == 0 {
 		fmt.Fprint(stderr, overview)
 		return 2

@@ -266,6 +266,9 @@ func TestBadInput(t *testing.T) {
 		{[]string{"run", "--workload", app, "--scheduler=rr"}, []string{"app.json", "run"}},
 		{[]string{"run", "--workload=bimodal", "--scheduler=rr@ghost-global", "--bursts=-1"}, []string{"-1"}},
 		{[]string{"run", "--workload=bimodal:cpus=1", "--scheduler=rr@ghost-global"}, []string{"2 CPUs"}},
+		{[]string{"run", "--workload=bimodal", "--bursts=0"}, []string{"--bursts", "no horizon"}},
+		{[]string{"run", "--workload=bimodal", "--inference=-3us"}, []string{"--inference", "-3µs"}},
+		{[]string{"run", "--workload=bimodal", "--json", file + ".x", "--record", file + ".x"}, []string{"--record and --json", "file.x"}},
 	} {
 		code, out, err := ghostd(context.Background(), c.args...)
 		if code != 2 {
@@ -364,6 +367,22 @@ func TestSameCommandSameBytes(t *testing.T) {
 		}
 		if len(traces[0]) < 1000 || !bytes.Equal(traces[0], traces[1]) {
 			t.Errorf("%s: %d and %d bytes, not the same", timing, len(traces[0]), len(traces[1]))
+		}
+	}
+}
+
+// full is a device without room.
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, errors.New("no room") }
+
+// TestLostOutputIsAFailure: whoever pipes a table into a file learns that it is not whole.
+func TestLostOutputIsAFailure(t *testing.T) {
+	for _, args := range [][]string{{"--version"}, {"run", "--help"}, {"run", "--workload=bimodal", "--scheduler=rr", "--bursts=20"},
+		{"run", "--workload=bimodal", "--scheduler=rr", "--bursts=20", "--json=-"}} {
+		var errs bytes.Buffer
+		if code := run(context.Background(), args, full{}, &errs); code != 1 || strings.Count(errs.String(), "no room") != 1 {
+			t.Errorf("%v: code %d: %s", args, code, errs.String())
 		}
 	}
 }

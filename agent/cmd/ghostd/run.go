@@ -17,6 +17,7 @@ import (
 	"github.com/ghostgym/ghostgym/agent/sched"
 	"github.com/ghostgym/ghostgym/env"
 	"github.com/ghostgym/ghostgym/env/cmd/cli"
+	"github.com/ghostgym/ghostgym/env/compare"
 	"github.com/ghostgym/ghostgym/models"
 )
 
@@ -91,8 +92,25 @@ func parse(args []string, stdout io.Writer) (*options, error) {
 		return nil, cli.Usage("--duration: %v is no time to run", o.duration)
 	case o.ageBound <= 0:
 		return nil, cli.Usage("--age-bound: %v is none", o.ageBound)
+	case given["bursts"] && !(o.bursts > 0):
+		return nil, cli.Usage("--bursts: %v is no horizon", o.bursts)
+	case given["inference"] && o.inference < 0:
+		return nil, cli.Usage("--inference: %v is no cost; leave it out for the profile's", o.inference)
 	}
-	return o, nil
+	return o, o.checkFiles()
+}
+
+// checkFiles refuses files that would be written over one another.
+func (o *options) checkFiles() error {
+	files := []struct{ flag, path string }{{"record", o.record}, {"timeline", o.timeline}, {"json", o.json}}
+	for i, f := range files {
+		for _, g := range files[:i] {
+			if f.path != "" && g.path != "" && compare.SameFile(f.path, g.path) {
+				return cli.Usage("--%s and --%s: %s cannot be both", g.flag, f.flag, f.path)
+			}
+		}
+	}
+	return nil
 }
 
 // session is one run of the agent.

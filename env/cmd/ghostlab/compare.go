@@ -65,13 +65,16 @@ func runCompare(c *call) error {
 	if out == "" && c.json == "" {
 		return cli.Usage("--out FOLDER or --json FILE is needed: where is the result to go?")
 	}
+	if !(p.Bursts > 0) {
+		return cli.Usage("--bursts: %v is no horizon", p.Bursts)
+	}
 	held := map[string]string{}
 	for _, pair := range split(heldOut) {
-		name, kind, ok := strings.Cut(pair, "=")
-		if i := strings.LastIndex(pair, "="); ok && i >= 0 { // parameters of the workload have an = too
-			name, kind = pair[:i], pair[i+1:]
+		i := strings.LastIndex(pair, "=") // parameters of the workload have an = too
+		if i < 0 {
+			return cli.Usage("--held-out: %q is not W=WHAT, as in bimodal=seed", pair)
 		}
-		held[name] = kind
+		held[pair[:i]] = pair[i+1:]
 	}
 	for _, w := range split(workloads) {
 		spec := w

@@ -59,6 +59,11 @@ something takes --json FILE ("-" is standard output). Exit codes: 0, 1 a failure
 `
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	out := &cli.Output{Writer: stdout}
+	return out.Exit(stderr, "ghostlab", dispatch(ctx, args, out, stderr))
+}
+
+func dispatch(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	all := commands()
 	var lines strings.Builder
 	var names []string

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"os"
 	"path/filepath"
@@ -189,6 +190,8 @@ func TestBadInput(t *testing.T) {
 		{compare("--workload=bimodal:cpus=1", "--schedulers=rr@ghost-global", "--json=-"), []string{"bimodal:cpus=1", "rr@ghost-global", "2 CPUs"}},
 		{compare("--workload=bimodal", "--schedulers=rrr", "--out", filepath.Join(dir, "never")), []string{"rrr"}},
 		{compare("bimodal", "--schedulers=rr"), []string{"--workload"}},
+		{compare("--workload=bimodal", "--schedulers=rr", "--json=-", "--bursts=0"), []string{"--bursts", "no horizon"}},
+		{compare("--workload=bimodal", "--schedulers=rr", "--json=-", "--held-out=bimodal"), []string{"--held-out", "W=WHAT"}},
 		{[]string{"validate", bad}, []string{"bad.json", "sleeep"}},
 		{[]string{"validate"}, []string{"file"}},
 	} {
@@ -204,6 +207,22 @@ func TestBadInput(t *testing.T) {
 		}
 		if after, _ := os.ReadDir(dir); len(after) != len(before) {
 			t.Errorf("%v: it left something behind", c.args)
+		}
+	}
+}
+
+// full is a device without room.
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, errors.New("no room") }
+
+// TestLostOutputIsAFailure: whoever pipes a report into a file learns that it is not whole.
+func TestLostOutputIsAFailure(t *testing.T) {
+	for _, args := range [][]string{{"list"}, {"--help"}, {"version"}, {"list", "--json=-"}, {"compare", "--workload=bimodal",
+		"--schedulers=rr", "--reps=1", "--bursts=20", "--quiet", "--json", filepath.Join(t.TempDir(), "s.json")}} {
+		var errs bytes.Buffer
+		if code := run(context.Background(), args, full{}, &errs); code != 1 || strings.Count(errs.String(), "no room") != 1 {
+			t.Errorf("%v: code %d: %s", args, code, errs.String())
 		}
 	}
 }
