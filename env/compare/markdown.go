@@ -9,10 +9,14 @@ import (
 	"strings"
 )
 
-// columns are the figures of the table for people.
-var columns = []struct{ figure, title string }{
-	{"wait_mean_us", "wait µs"}, {"slowdown_mean", "slowdown"}, {"wakeup_p50_us", "wakeup p50 µs"}, {"wakeup_p99_us", "wakeup p99 µs"},
-	{"throughput_per_s", "bursts/s"}, {"age_max_us", "longest wait µs"}, {"censored", "censored"},
+// columns are the figures of the table for people. The best is the least, but for throughput.
+var columns = []struct {
+	figure, title string
+	most          bool
+}{
+	{"wait_mean_us", "wait µs", false}, {"slowdown_mean", "slowdown", false}, {"wakeup_p50_us", "wakeup p50 µs", false},
+	{"wakeup_p99_us", "wakeup p99 µs", false}, {"throughput_per_s", "bursts/s", true}, {"age_max_us", "longest wait µs", false},
+	{"censored", "censored", false},
 }
 
 // pairColumns are those of the table of differences.
@@ -24,8 +28,9 @@ var pairColumns = []struct{ figure, title string }{
 func (r *Report) Markdown() string {
 	var b strings.Builder
 	m := &r.Manifest
-	fmt.Fprintf(&b, "# Comparison\n\nMean ± sample standard deviation over %d repetitions (seeds from %d). Differences are paired, on\n"+
-		"the same instances, with 95 %% intervals; percentages compare geometric means.\n", m.Reps, m.Seed)
+	fmt.Fprintf(&b, "# Comparison\n\nMean ± sample standard deviation over %d repetitions (seeds from %d). The best mean of a column is\n"+
+		"bold; whether it is better by more than chance, the differences say: they are paired, on the same instances,\n"+
+		"with 95 %% intervals; percentages compare geometric means.\n", m.Reps, m.Seed)
 	if m.Finished < m.Runs {
 		fmt.Fprintf(&b, "\n**Stopped before the end: %d of %d runs were finished, and only those are in here.**\n", m.Finished, m.Runs)
 	}
@@ -74,11 +79,15 @@ func (w *WorkloadReport) markdown(b *strings.Builder, order []string) {
 		fmt.Fprintf(b, " %s |", c.title)
 	}
 	b.WriteString(" aged | fallback |\n|---|" + strings.Repeat("---:|", len(columns)+2) + "\n")
+	best := make([]string, len(columns))
+	for i, c := range columns {
+		best[i] = w.best(c.figure, c.most)
+	}
 	for _, name := range ordered(w.Schedulers, order) {
 		s := w.Schedulers[name]
 		fmt.Fprintf(b, "| %s |", name)
-		for _, c := range columns {
-			fmt.Fprintf(b, " %s |", s.cell(c.figure))
+		for i, c := range columns {
+			fmt.Fprintf(b, " %s |", s.cell(c.figure, best[i]))
 		}
 		fmt.Fprintf(b, " %d | %d |\n", s.Fates.Aged, s.Fates.Fallback)
 	}
@@ -111,16 +120,50 @@ func (w *WorkloadReport) markdown(b *strings.Builder, order []string) {
 	}
 }
 
-func (s *SchedulerReport) cell(name string) string {
+// figure is one of the report, by its name.
+func (s *SchedulerReport) figure(name string) *Summary {
 	i := slices.IndexFunc(figures, func(f figure) bool { return f.name == name })
-	x := figures[i].at(s)
-	switch {
-	case x.N == 0:
-		return "–"
-	case math.IsNaN(float64(x.SD)):
-		return short(float64(x.Mean))
+	return figures[i].at(s)
+}
+
+// best is the best mean of a figure as it is printed: means that look the same share it. There is none where all look the same.
+func (w *WorkloadReport) best(name string, most bool) string {
+	best, differ, text := math.Inf(1), false, ""
+	for _, s := range w.Schedulers {
+		x := s.figure(name)
+		if x.N == 0 {
+			continue
+		}
+		differ = differ || text != "" && short(float64(x.Mean)) != text
+		text = short(float64(x.Mean))
+		if v := float64(x.Mean); most {
+			best = min(best, -v)
+		} else {
+			best = min(best, v)
+		}
 	}
-	return short(float64(x.Mean)) + " ± " + short(float64(x.SD))
+	switch {
+	case !differ:
+		return ""
+	case most:
+		best = -best
+	}
+	return short(best)
+}
+
+func (s *SchedulerReport) cell(name, best string) string {
+	x := s.figure(name)
+	if x.N == 0 {
+		return "–"
+	}
+	text := short(float64(x.Mean))
+	if text == best {
+		text = "**" + text + "**"
+	}
+	if !math.IsNaN(float64(x.SD)) {
+		text += " ± " + short(float64(x.SD))
+	}
+	return text
 }
 
 // verdict words a paired difference: none where its interval includes zero.

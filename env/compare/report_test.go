@@ -307,3 +307,24 @@ func TestStoppedIsSaid(t *testing.T) {
 		t.Error(r.Markdown())
 	}
 }
+
+// TestTheBestIsBold: the least of most figures, the most of throughput, all that look the same, and none where all do.
+func TestTheBestIsBold(t *testing.T) {
+	nothing := Summary{Mean: metrics.Number(math.NaN()), SD: metrics.Number(math.NaN())}
+	scheduler := func(wait, throughput float64) *SchedulerReport {
+		sd := metrics.Number(math.NaN())
+		return &SchedulerReport{WaitMean: Summary{metrics.Number(wait), sd, 1}, Throughput: Summary{metrics.Number(throughput), sd, 1},
+			SlowdownMean: Summary{2, 1, 2}, WakeupP50: nothing}
+	}
+	w := &WorkloadReport{Schedulers: map[string]*SchedulerReport{"a": scheduler(3, 70), "b": scheduler(2.0001, 80), "c": scheduler(2, 90)}}
+	for name, want := range map[string]string{
+		"a": "3.00 2.00 ± 1.00 – 70.0", "b": "**2.00** 2.00 ± 1.00 – 80.0", "c": "**2.00** 2.00 ± 1.00 – **90.0**",
+	} {
+		s := w.Schedulers[name]
+		got := strings.Join([]string{s.cell("wait_mean_us", w.best("wait_mean_us", false)), s.cell("slowdown_mean", w.best("slowdown_mean", false)),
+			s.cell("wakeup_p50_us", w.best("wakeup_p50_us", false)), s.cell("throughput_per_s", w.best("throughput_per_s", true))}, " ")
+		if got != want {
+			t.Errorf("%s: %s, want %s", name, got, want)
+		}
+	}
+}

@@ -79,7 +79,7 @@ func TestGolden(t *testing.T) {
 			rows := strings.Split(out, "\n")
 			for i := range rows {
 				if strings.HasPrefix(rows[i], "| ") {
-					rows[i] = figures.ReplaceAllString(rows[i], "#")
+					rows[i] = figures.ReplaceAllString(strings.ReplaceAll(rows[i], "**", ""), "#")
 					rows[i] = regexp.MustCompile(`no difference \(# to #\)|# \(# to #\)(, # % \(# to #\))?`).ReplaceAllString(rows[i], "VERDICT")
 				}
 			}
