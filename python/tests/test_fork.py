@@ -6,6 +6,7 @@ import signal
 import threading
 from collections.abc import Callable
 
+import ghostgym
 import numpy as np
 import pytest
 from ghostgym import _native, errors
@@ -179,3 +180,9 @@ def test_a_panic_is_an_error_and_no_more() -> None:
 def test_replies_larger_than_the_buffer_come_whole() -> None:
     big = bytes(np.arange(3 * _native._REPLY_BYTES, dtype=np.uint8))
     assert _native.call("selftest.echo", big) == big
+
+
+def test_a_library_of_another_version_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ghostgym, "__version__", "9.9.9")
+    with pytest.raises(ImportError, match=r"9\.9\.9"):
+        _native._open(str(_native._PATH))

@@ -1,0 +1,176 @@
+"""Export, and models in the Go runtime: checked before they are written, the same bits everywhere."""
+
+import json
+import subprocess
+from pathlib import Path
+
+import ghostgym
+import gymnasium as gym
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from ghostgym import export
+from nets import net_model
+from onnx import TensorProto, helper, numpy_helper
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.mark.parametrize("hidden", [0, 16])
+def test_net_runtime_and_reference_agree(hidden):
+    net, theta, model = net_model(hidden=hidden)
+    rows = np.random.default_rng(2).normal(size=(500, net.inputs)).astype(np.float32)
+    ours = ghostgym.Policy(model).score(rows)
+    theirs = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"]).run(None, {"row": rows})[0]
+    assert np.abs(ours - theirs).max() < 1e-5
+    assert np.abs(ours - net.score(theta, rows)).max() < 1e-5
+
+
+def test_rows_do_not_depend_on_their_batch():
+    policy = ghostgym.Policy(net_model()[2])
+    rows = np.random.default_rng(2).normal(size=(257, policy.width)).astype(np.float32)
+    whole = policy.score(rows)
+    for n in (1, 2, 7, 64):
+        parts = np.concatenate([policy.score(rows[i : i + n]) for i in range(0, len(rows), n)])
+        assert np.array_equal(parts.view(np.uint32), whole.view(np.uint32))
+    assert np.array_equal(policy.score(rows[3]), whole[3])
+
+
+def test_the_program_scores_the_same_bits(tmp_path):
+    program = ROOT / "bin" / "ghostlab"
+    if not program.exists():
+        pytest.skip("bin/ghostlab is not built: make build")
+    _, _, model = net_model("placement")
+    (tmp_path / "m.onnx").write_bytes(model)
+    rows = np.random.default_rng(5).normal(size=(50, ghostgym.schema("placement").width)).astype(np.float32)
+    np.save(tmp_path / "rows.npy", rows)
+    command = [program, "infer", tmp_path / "m.onnx", "--rows", tmp_path / "rows.npy", "--json", "-"]
+    said = json.loads(subprocess.run(command, capture_output=True, check=True, timeout=60).stdout)
+    bits = np.array([[int(b, 16) for b in row] for row in said["bits"]], np.uint32)
+    assert np.array_equal(bits, ghostgym.Policy(model).score(rows).view(np.uint32))
+
+
+@pytest.mark.parametrize(("kind", "wp"), [("priority", False), ("priority", True), ("placement", False)])
+def test_one_file_is_one_policy_everywhere(tmp_path, kind, wp):
+    """ghostd, ghostlab, a rollout and the package: the same rows, the same bits, the same run."""
+    programs = ROOT / "bin" / "ghostd", ROOT / "bin" / "ghostlab"
+    if not all(p.exists() for p in programs):
+        pytest.skip("bin/ghostd and bin/ghostlab are not built: make build")
+    _, _, model = net_model(kind, seed=4)
+    file, trace = tmp_path / "m.onnx", tmp_path / "run.trace"
+    file.write_bytes(model)
+
+    def program(*command):
+        done = subprocess.run([*command, "--json", "-"], capture_output=True, timeout=60, check=False, text=True)
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    load, scheduler = "heavytail:load=0.9", "learned+wp" if wp else "learned"
+    flags = ["--workload", load, "--bursts", "300", "--seed", "5", "--scheduler", scheduler]
+    ran = program(programs[0], "run", *flags, "--model", file, "--record", trace)
+    told = program(programs[1], "infer", file, "--rows", trace)
+    policy = ghostgym.load_policy(file)
+    options = {"horizon_bursts": 300, **({"wakeup_preemption": True} if wp else {})}
+    env = gym.make(f"ghostgym/{kind.title()}-v0", workload=load, **options)
+    obs, info = env.reset(seed=5)
+    rows, over = [], False
+    while not over:
+        rows.append(obs)
+        obs, _, terminated, truncated, info = env.step(policy.act(obs, info["action_mask"]))
+        over = terminated or truncated
+    bits = np.array([[int(b, 16) for b in row] for row in told["bits"]], np.uint32)
+    assert np.array_equal(policy.score(np.array(rows)).view(np.uint32), bits)
+    vector = ghostgym.GhostVectorEnv(1, kind=kind, **options)
+    rolled = vector.rollout([policy], [{"workload": load, "seed": 5, "episode": 0}])
+    assert info["trace_hash"] == ran["result"]["trace_hash"] == rolled.trace_hash[0][0]
+    assert info["return"] == ran["result"]["return"] == rolled.returns[0, 0]
+
+
+def test_export_refuses_what_disagrees(tmp_path):
+    net, theta, _ = net_model()
+    rows = np.random.default_rng(2).uniform(-1, 1, (1000, net.inputs)).astype(np.float32)
+    path = tmp_path / "m.onnx"
+    raw = net.to_onnx(theta)
+    with pytest.raises(ghostgym.ModelError, match="disagrees"):
+        export.save(path, raw, "priority", lambda r: net.score(theta, r) + 0.01, rows)
+    with pytest.raises(ghostgym.ModelError, match="1000 rows"):
+        export.save(path, raw, "priority", lambda r: net.score(theta, r), rows[:999])
+    with pytest.raises(ghostgym.ModelError, match="rows of"):
+        export.save(path, raw, "placement", lambda r: net.score(theta, r), rows)
+    assert list(tmp_path.iterdir()) == []
+    policy = export.save(
+        path, raw, "priority", lambda r: net.score(theta, r), rows, ranges={"cpus": [4, 8]}, recipe="test"
+    )
+    assert policy.kind == "priority"
+    meta = ghostgym.load_policy(path).metadata
+    assert meta["ghostgym.schema_hash"] == ghostgym.schema("priority").hash
+    assert meta["ghostgym.recipe"] == "test"
+    with pytest.raises(OSError, match="nowhere"):
+        export.save(tmp_path / "nowhere" / "m.onnx", raw, "priority", lambda r: net.score(theta, r), rows)
+
+
+def test_stamp(tmp_path):
+    net, theta, _ = net_model()
+    path = tmp_path / "foreign.onnx"
+    path.write_bytes(net.to_onnx(theta))
+    foreign = ghostgym.load_policy(path)
+    assert foreign.kind is None
+    assert foreign.score(np.zeros(net.inputs)).shape == (1,)
+    assert foreign.act(np.zeros((4, net.inputs))).shape == (4, 1)
+    env = gym.make("ghostgym/Priority-v0")
+    assert export.stamp(path, env).kind == "priority"
+    stamped = path.read_bytes()
+    with pytest.raises(ghostgym.ModelError, match="rows of"):
+        export.stamp(path, "placement")
+    with pytest.raises(ghostgym.ModelError, match="disagrees"):
+        export.stamp(path, env, reference=lambda rows: net.score(theta, rows) * 1.5)
+    with pytest.raises(ghostgym.ModelError, match="1000 rows"):
+        export.stamp(path, env, observations=np.zeros((10, net.inputs)))
+    assert path.read_bytes() == stamped
+
+
+def test_stamp_refuses_what_is_not_finite(tmp_path):
+    width = ghostgym.schema("placement").width
+    nodes = [
+        helper.make_node("MatMul", ["row", "w"], ["z"], "dense"),
+        helper.make_node("Div", ["z", "nothing"], ["out"], "by zero"),
+    ]
+    weights = np.random.default_rng(1).normal(size=(width, 9)).astype(np.float32)
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("row", TensorProto.FLOAT, ["n", width])],
+        [helper.make_tensor_value_info("out", TensorProto.FLOAT, ["n", 9])],
+        [numpy_helper.from_array(weights, "w"), numpy_helper.from_array(np.zeros(9, np.float32), "nothing")],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+    model.ir_version = 8
+    path = tmp_path / "zero.onnx"
+    onnx.save(model, path)
+    before = path.read_bytes()
+    with pytest.raises(ghostgym.ModelError, match="not written: it gives"):
+        export.stamp(path, "placement")
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("kind", ["priority", "placement"])
+def test_rows_met_are_observations(kind):
+    space = ghostgym.schema(kind).observation_space
+    rows = export.rows_met(ghostgym.Policy(net_model(kind)[2]), kind, 1500)
+    assert len(rows) >= 1500
+    assert all(space.contains(row) for row in rows[::50])
+    assert len(np.unique(rows, axis=0)) > 1000
+
+
+def test_act_obeys_the_mask():
+    policy = ghostgym.Policy(net_model("placement")[2])
+    rows = np.random.default_rng(2).normal(size=(100, policy.width))
+    mask = np.random.default_rng(3).integers(0, 2, (100, 9)).astype(np.int8)
+    mask[:, 8] = 1
+    actions = policy.act(rows, mask)
+    assert (mask[np.arange(100), actions] == 1).all()
+    assert policy.act(rows[0], mask[0]) == actions[0]
+    assert policy.act(rows[0], np.zeros(9, bool)) == 8
+    with pytest.raises(ghostgym.ShapeError):
+        policy.act(rows, mask[:3])
