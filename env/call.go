@@ -86,7 +86,7 @@ func sampleCall(_ context.Context, req []byte) ([]byte, error) {
 		Seed  uint64   `msgpack:"seed"`
 		Held  bool     `msgpack:"held"`
 	}
-	if err := decode(req, &r); err != nil {
+	if err := Decode(req, &r); err != nil {
 		return nil, err
 	}
 	if r.N < 1 || r.N > 1<<16 {
@@ -116,7 +116,7 @@ func inspectCall(_ context.Context, req []byte) ([]byte, error) {
 	var r struct {
 		Model []byte `msgpack:"model"`
 	}
-	if err := decode(req, &r); err != nil {
+	if err := Decode(req, &r); err != nil {
 		return nil, err
 	}
 	m, err := models.Load(r.Model)
@@ -131,7 +131,7 @@ func describeCall(_ context.Context, req []byte) ([]byte, error) {
 	var r struct {
 		Workload string `msgpack:"workload"`
 	}
-	if err := decode(req, &r); err != nil {
+	if err := Decode(req, &r); err != nil {
 		return nil, err
 	}
 	in, err := BuildInstance(r.Workload)

@@ -1,13 +1,10 @@
 package env
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"math"
 	"strings"
-
-	"github.com/vmihailenco/msgpack/v5"
 
 	"github.com/ghostgym/ghostgym/agent"
 	"github.com/ghostgym/ghostgym/agent/feature"
@@ -25,16 +22,6 @@ func (e *configError) Error() string   { return e.err.Error() }
 func (e *configError) Unwrap() []error { return []error{ErrConfig, e.err} }
 
 func badConfig(format string, args ...any) error { return &configError{fmt.Errorf(format, args...)} }
-
-// decode reads a request strictly: an unknown key is an error, since a misspelt option would silently do nothing.
-func decode(req []byte, dst any) error {
-	d := msgpack.NewDecoder(bytes.NewReader(req))
-	d.DisallowUnknownFields(true)
-	if err := d.Decode(dst); err != nil {
-		return badConfig("request: %s", strings.TrimPrefix(err.Error(), "msgpack: "))
-	}
-	return nil
-}
 
 // Autoreset is what a vector does when an episode ends.
 type Autoreset uint8
@@ -121,7 +108,7 @@ func (o *Options) resolve() error {
 	if s.Slice, err = micros("slice_us", o.SliceMicros); err != nil {
 		return err
 	}
-	if s.Inference = -1; o.InferMicros >= 0 {
+	if s.Inference = -1; !(o.InferMicros < 0) {
 		if s.Inference, err = micros("inference_us", o.InferMicros); err != nil {
 			return err
 		}

@@ -32,8 +32,8 @@ type step struct {
 	truncated  bool
 }
 
-// ErrOver is returned by a step after the end of an episode.
-var ErrOver = errors.New("env: the episode is over: reset first")
+// ErrOver is returned by a step before the first reset, or after the end of an episode.
+var ErrOver = errors.New("no episode is running: reset first")
 
 // Reset starts an episode and goes on to its first decision. An episode that asks nothing has one step, which ends it.
 func (e *Episode) Reset(s Setup, schema *feature.Schema) error {

@@ -3,7 +3,6 @@ package env
 import (
 	"context"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"math"
 	"runtime"
@@ -71,7 +70,10 @@ func Rollout(ctx context.Context, r RolloutRequest) (*Rollouts, error) {
 	if err := r.Options.resolve(); err != nil {
 		return nil, err
 	}
-	if r.Workers <= 0 {
+	if r.Workers < 0 {
+		return nil, badConfig("workers: %d is negative; 0 is one per CPU", r.Workers)
+	}
+	if r.Workers == 0 {
 		r.Workers = runtime.GOMAXPROCS(0)
 	}
 	schedulers := make([]*Scheduler, len(r.Policies))
@@ -83,24 +85,41 @@ func Rollout(ctx context.Context, r RolloutRequest) (*Rollouts, error) {
 	}
 	n := len(r.Policies) * len(r.Instances)
 	out := &Rollouts{Results: make([]Result, n), Decisions: make([]uint64, n)}
-	errs := make([]error, min(r.Workers, n))
+	rollers := make([]*roller, min(r.Workers, n))
 	var next atomic.Int64
 	var wg sync.WaitGroup
-	for w := range errs {
+	for i := range rollers {
+		w := &roller{r: &r, schedulers: schedulers, out: out, instances: map[string]*workload.Instance{}}
+		rollers[i] = w
 		wg.Add(1)
 		go func() {
 			defer wg.Done()
 			defer func() {
 				if p := recover(); p != nil {
 					buf := make([]byte, 4096)
-					errs[w] = fmt.Errorf("env: internal error: %v\n%s", p, buf[:runtime.Stack(buf, false)])
+					w.err = fmt.Errorf("env: internal error: %v\n%s", p, buf[:runtime.Stack(buf, false)])
+				}
+				if w.err != nil {
+					next.Store(int64(n)) // the others end what they have begun
 				}
 			}()
-			errs[w] = (&roller{r: &r, schedulers: schedulers, out: out, instances: map[string]*workload.Instance{}}).run(ctx, &next, n)
+			w.err = w.run(ctx, &next, n)
 		}()
 	}
 	wg.Wait()
-	return out, errors.Join(errs...)
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	var failed *roller // of the first job that fails, however many workers there are
+	for _, w := range rollers {
+		if w.err != nil && (failed == nil || w.job < failed.job) {
+			failed = w
+		}
+	}
+	if failed != nil {
+		return nil, failed.err
+	}
+	return out, nil
 }
 
 func (p *PolicyRef) scheduler(r *RolloutRequest) (*Scheduler, error) {
@@ -132,6 +151,8 @@ type roller struct {
 	policy     policy.Policy
 	which      int
 	instances  map[string]*workload.Instance
+	job        int // the last that was begun
+	err        error
 }
 
 func (w *roller) run(ctx context.Context, next *atomic.Int64, n int) error {
@@ -141,6 +162,7 @@ func (w *roller) run(ctx context.Context, next *atomic.Int64, n int) error {
 		if job >= n || ctx.Err() != nil {
 			return ctx.Err()
 		}
+		w.job = job
 		if err := w.episode(ctx, job); err != nil {
 			return err
 		}
@@ -205,7 +227,7 @@ var columns = []struct {
 // rolloutCall serves Rollout over msgpack.
 func rolloutCall(ctx context.Context, req []byte) ([]byte, error) {
 	r := RolloutRequest{Options: Options{InferMicros: -1}}
-	if err := decode(req, &r); err != nil {
+	if err := Decode(req, &r); err != nil {
 		return nil, err
 	}
 	out, err := Rollout(ctx, r)

@@ -43,11 +43,16 @@ type Vector struct {
 // sub is one environment of a vector.
 type sub struct {
 	Episode
-	instance *workload.Instance
-	spec     InstanceSpec
+	taken
 	started  bool
 	finished bool // a reset is due
 	result   Ended
+}
+
+// taken is what an episode plays.
+type taken struct {
+	spec     InstanceSpec
+	instance *workload.Instance
 }
 
 // Ended is what an episode that just ended has to show.
@@ -74,7 +79,7 @@ type Field struct {
 // Open makes the vector that a msgpack-encoded Config describes.
 func Open(req []byte) (*Vector, error) {
 	cfg := Config{Options: Options{InferMicros: -1}}
-	if err := decode(req, &cfg); err != nil {
+	if err := Decode(req, &cfg); err != nil {
 		return nil, err
 	}
 	return NewVector(cfg)
@@ -94,7 +99,7 @@ func NewVector(cfg Config) (*Vector, error) {
 	v.stepping = v.stepShard
 	for i := range v.envs {
 		spec := InstanceSpec{Workload: cfg.Workloads[i%len(cfg.Workloads)], Seed: uint64(i)}
-		if err := v.envs[i].take(spec); err != nil {
+		if v.envs[i].taken, err = v.envs[i].take(spec); err != nil {
 			return nil, err
 		}
 	}
@@ -115,16 +120,13 @@ func NewVector(cfg Config) (*Vector, error) {
 	return v, nil
 }
 
-func (s *sub) take(spec InstanceSpec) error {
+// take makes what a spec names, unless it has it.
+func (s *sub) take(spec InstanceSpec) (t taken, err error) {
+	t = taken{spec, s.instance}
 	if s.instance == nil || s.spec.Workload != spec.Workload {
-		in, err := BuildInstance(spec.Workload)
-		if err != nil {
-			return err
-		}
-		s.instance = in
+		t.instance, err = BuildInstance(spec.Workload)
 	}
-	s.spec = spec
-	return nil
+	return t, err
 }
 
 // Layout names the buffers that Bind wants, in order.
@@ -183,7 +185,7 @@ type resetRequest struct {
 // Reset starts episodes and goes on to their first decisions.
 func (v *Vector) Reset(req []byte) ([]byte, error) {
 	var r resetRequest
-	if err := decode(req, &r); err != nil {
+	if err := Decode(req, &r); err != nil {
 		return nil, err
 	}
 	n := v.cfg.NumEnvs
@@ -195,6 +197,7 @@ func (v *Vector) Reset(req []byte) ([]byte, error) {
 	if v.obs == nil {
 		return nil, badConfig("reset: buffers must be bound first")
 	}
+	next := make([]taken, n) // by all before any has changed
 	for i := range v.envs {
 		if len(r.Mask) > 0 && r.Mask[i] == 0 {
 			continue
@@ -211,10 +214,10 @@ func (v *Vector) Reset(req []byte) ([]byte, error) {
 		case s.started:
 			spec.Episode++
 		}
-		if err := s.take(spec); err != nil {
+		var err error
+		if next[i], err = s.take(spec); err != nil {
 			return nil, fmt.Errorf("environment %d: %w", i, err)
 		}
-		s.started = true
 	}
 	v.ended = v.ended[:0]
 	err := v.each(func(sh *shard) {
@@ -222,6 +225,7 @@ func (v *Vector) Reset(req []byte) ([]byte, error) {
 			if len(r.Mask) > 0 && r.Mask[i] == 0 {
 				continue
 			}
+			v.envs[i].taken = next[i]
 			if err := v.begin(i); err != nil {
 				sh.err = fmt.Errorf("environment %d: %w", i, err)
 				return
@@ -237,10 +241,11 @@ func (v *Vector) begin(i int) error {
 	s := &v.envs[i]
 	setup := v.cfg.setup
 	setup.Instance, setup.Seed, setup.Episode = s.instance, s.spec.Seed, s.spec.Episode
+	s.started = false
 	if err := s.Episode.Reset(setup, v.cfg.schema); err != nil {
 		return err
 	}
-	s.finished = false
+	s.started, s.finished = true, false
 	v.observe(i)
 	return nil
 }
@@ -253,6 +258,11 @@ func (v *Vector) observe(i int) {
 func (v *Vector) Step() error {
 	if v.obs == nil {
 		return badConfig("step: buffers must be bound first")
+	}
+	for i := range v.envs { // before any has taken its step
+		if s := &v.envs[i]; !s.started || s.finished && v.mode == Disabled {
+			return fmt.Errorf("environment %d: %w", i, ErrOver)
+		}
 	}
 	v.ended = v.ended[:0]
 	if v.cfg.InvalidAction == "raise" {
@@ -288,7 +298,7 @@ func (e *IllegalActionError) Error() string {
 // legal finds an illegal action before any environment has taken its step, so that the caller can correct it.
 func (v *Vector) legal() error {
 	for i := range v.envs {
-		if s := &v.envs[i]; s.finished || !s.started {
+		if s := &v.envs[i]; s.finished {
 			continue
 		}
 		if _, legal := v.action(i); !legal && v.byKey {
@@ -320,18 +330,12 @@ func (v *Vector) stepShard(sh *shard) {
 func (v *Vector) step(i int) error {
 	s := &v.envs[i]
 	if s.finished {
-		if v.mode == Disabled {
-			return ErrOver
-		}
 		s.spec.Episode++
 		if err := v.begin(i); err != nil {
 			return err
 		}
 		v.reward[i], v.terminated[i], v.truncated[i], v.dt[i] = 0, 0, 0, 0
 		return nil
-	}
-	if !s.started {
-		return badConfig("step: reset comes first")
 	}
 	if err := s.answer(v.action(i)); err != nil {
 		return err

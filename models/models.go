@@ -32,11 +32,21 @@ type Model struct {
 	ranges  map[string][2]float64
 }
 
+// ErrModel is matched, with errors.Is, by the error of a model that cannot be read or run, or cannot schedule here.
+var ErrModel = errors.New("model")
+
+type modelError struct{ err error }
+
+func (e *modelError) Error() string   { return e.err.Error() }
+func (e *modelError) Unwrap() []error { return []error{ErrModel, e.err} }
+
+func bad(format string, args ...any) error { return &modelError{fmt.Errorf(format, args...)} }
+
 // LoadFile reads an ONNX file. The error says what in it cannot be run.
 func LoadFile(path string) (*Model, error) {
 	net, err := inference.LoadFile(path, inference.Options{})
 	if err != nil {
-		return nil, fmt.Errorf("model: %w", err)
+		return nil, bad("model: %w", err)
 	}
 	return newModel(path, net)
 }
@@ -45,7 +55,7 @@ func LoadFile(path string) (*Model, error) {
 func Load(data []byte) (*Model, error) {
 	net, err := inference.Load(data, inference.Options{})
 	if err != nil {
-		return nil, fmt.Errorf("model: %w", err)
+		return nil, bad("model: %w", err)
 	}
 	return newModel("sha256:"+net.Hash()[:12], net)
 }
@@ -54,12 +64,12 @@ func newModel(name string, net *inference.Model) (*Model, error) {
 	m := &Model{name: name, net: net, meta: net.Meta()}
 	if text, ok := m.meta[feature.MetaRanges]; ok {
 		if err := json.Unmarshal([]byte(text), &m.ranges); err != nil {
-			return nil, fmt.Errorf("model %s: metadata %s: want {name: [lowest, highest], …}: %w", name, feature.MetaRanges, err)
+			return nil, bad("model %s: metadata %s: want {name: [lowest, highest], …}: %w", name, feature.MetaRanges, err)
 		}
 	}
 	m.schema, m.refusal = schemaOf(net, m.meta)
 	if m.refusal != nil {
-		m.refusal = fmt.Errorf("model %s: %w", name, m.refusal)
+		m.refusal = bad("model %s: %w", name, m.refusal)
 	}
 	return m, nil
 }
@@ -133,7 +143,7 @@ func (m *Model) OutWidth() int { return m.net.OutWidth() }
 func (m *Model) NewSession() (*inference.Session, error) {
 	s, err := m.net.NewSession(batchRows)
 	if err != nil {
-		return nil, fmt.Errorf("model %s: %w", m.name, err)
+		return nil, bad("model %s: %w", m.name, err)
 	}
 	return s, nil
 }

@@ -1,7 +1,6 @@
 package compare
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -20,15 +19,6 @@ import (
 // Calls are the requests that the C library serves with this package, msgpack in and out, by name.
 func Calls() map[string]func(ctx context.Context, req []byte) ([]byte, error) {
 	return map[string]func(context.Context, []byte) ([]byte, error){"compare": compareCall, "timeline": timelineCall}
-}
-
-func decode(req []byte, dst any) error {
-	d := msgpack.NewDecoder(bytes.NewReader(req))
-	d.DisallowUnknownFields(true)
-	if err := d.Decode(dst); err != nil {
-		return fmt.Errorf("%w: request: %v", env.ErrConfig, err)
-	}
-	return nil
 }
 
 func asConfig(err error) error {
@@ -57,7 +47,7 @@ func compareCall(ctx context.Context, req []byte) ([]byte, error) {
 		Command    string              `msgpack:"command"`
 		Out        string              `msgpack:"out"` // folder for the report's files; "": none
 	}
-	if err := decode(req, &r); err != nil {
+	if err := env.Decode(req, &r); err != nil {
 		return nil, err
 	}
 	p := Plan{Schedulers: r.Schedulers, Fallback: r.Fallback, Reps: r.Reps, Seed: r.Seed, Bursts: r.Bursts, Warmup: r.Warmup,
@@ -121,7 +111,7 @@ func timelineCall(ctx context.Context, req []byte) ([]byte, error) {
 		Bursts    float64 `msgpack:"bursts"`
 		Path      string  `msgpack:"path"`
 	}
-	if err := decode(req, &r); err != nil {
+	if err := env.Decode(req, &r); err != nil {
 		return nil, err
 	}
 	var model *models.Model

@@ -55,7 +55,7 @@ def test_more_configurations():
 
 def test_step_before_reset_and_after_the_end():
     env = ghostgym.PriorityEnv("bimodal:load=0.9", horizon_bursts=30)
-    with pytest.raises(ghostgym.GhostgymError):
+    with pytest.raises(ghostgym.OverError, match="reset"):
         env.step(np.zeros(1, np.float32))
     env.reset(seed=1)
     over = False
@@ -153,7 +153,7 @@ def test_another_schema_is_refused_by_what_differs():
     for part in (s.hash[:12], "0123456789ab", "utilisation", "usefulness"):
         assert part in policy.refusal
     env = ghostgym.GhostVectorEnv(1)
-    with pytest.raises(ghostgym.ConfigError, match="utilisation"):
+    with pytest.raises(ghostgym.ModelError, match="utilisation"):
         env.rollout([bytes(policy)], [{"workload": "bimodal", "seed": 1, "episode": 0}])
 
 

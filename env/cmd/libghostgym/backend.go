@@ -63,7 +63,6 @@ var (
 	errConfig = errors.New("configuration")
 	errShape  = errors.New("shape")
 	errBusy   = errors.New("busy")
-	errModel  = errors.New("model")
 )
 
 // classes says which code an error gets: that of the first line that it is.
@@ -75,7 +74,6 @@ var classes = []struct {
 	{errConfig, codeConfig},
 	{errShape, codeShape},
 	{errBusy, codeBusy},
-	{errModel, codeModel},
 	{context.Canceled, codeCancelled},
 }
 

@@ -63,8 +63,8 @@ func renderCall(_ context.Context, req []byte) (body []byte, err error) {
 		Handle int64 `msgpack:"handle"`
 		Index  int   `msgpack:"index"`
 	}
-	if err := msgpack.Unmarshal(req, &r); err != nil {
-		return nil, fail(errConfig, "render: the request is not msgpack of a handle and an index: %v", err)
+	if err := env.Decode(req, &r); err != nil {
+		return nil, err
 	}
 	o, v, err := acquire[*env.Vector](r.Handle)
 	if err != nil {
@@ -83,8 +83,8 @@ func progressCall(_ context.Context, req []byte) ([]byte, error) {
 	var r struct {
 		Token uint64 `msgpack:"token"`
 	}
-	if err := msgpack.Unmarshal(req, &r); err != nil {
-		return nil, fail(errConfig, "progress: the request is not msgpack of a token: %v", err)
+	if err := env.Decode(req, &r); err != nil {
+		return nil, err
 	}
 	var far [2]int64
 	if this := running.find(r.Token); this != nil {
@@ -102,11 +102,11 @@ type scorer struct {
 func openModel(file []byte) (model, error) {
 	m, err := models.Load(file)
 	if err != nil {
-		return nil, &classed{errModel, err.Error()}
+		return nil, err
 	}
 	s, err := m.NewSession()
 	if err != nil {
-		return nil, &classed{errModel, err.Error()}
+		return nil, err
 	}
 	return &scorer{m, s}, nil
 }
@@ -126,6 +126,8 @@ func productCode(err error) int {
 	switch {
 	case errors.As(err, &illegal):
 		return codeAction
+	case errors.Is(err, models.ErrModel):
+		return codeModel
 	case errors.Is(err, env.ErrOver):
 		return codeSchedule
 	case errors.Is(err, env.ErrConfig):
