@@ -10,6 +10,7 @@ import (
 type driver struct {
 	m       *Sim
 	slice   kernel.Time
+	think   kernel.Time // before it commits anything
 	seen    func(string, ...any)
 	queue   [kernel.MaxCPUs][]kernel.TaskID
 	on      [kernel.MaxCPUs]kernel.TaskID
@@ -85,6 +86,9 @@ func (d *driver) act(ch kernel.Channel) {
 			d.queue[ch] = d.queue[ch][:copy(d.queue[ch], d.queue[ch][1:])]
 			d.txns = append(d.txns, kernel.Txn{Task: task, CPU: int32(n), Barrier: d.seq[task], Slice: d.slice})
 		}
+	}
+	if len(d.txns) > 0 {
+		d.m.Charge(ch, d.think)
 	}
 	if err := d.m.Commit(ch, d.txns); err != nil {
 		d.say("%s", err)

@@ -10,8 +10,8 @@ import (
 type object struct {
 	name    string
 	kind    objectKind
-	count   int   // semaphore: its value; barrier: how many have to come
-	owner   int32 // mutex: slot, None if free
+	count   int           // semaphore: its value; barrier: how many have to come
+	owner   kernel.TaskID // mutex: 0 if free
 	waiters []waiter
 }
 
@@ -44,9 +44,9 @@ func (m *Sim) newObject(o object) int32 {
 }
 
 // NewMutex, NewCond, NewBarrier and NewSemaphore make what ops refer to. Waiters are served first come, first served; a mutex is
-// handed from its owner to the first waiter.
+// handed from its owner to the first waiter. Whoever unlocks a mutex frees it; who exits with it keeps it for ever.
 func (m *Sim) NewMutex(name string) int32 {
-	return m.newObject(object{name: name, kind: mutex, owner: None})
+	return m.newObject(object{name: name, kind: mutex})
 }
 
 // NewCond makes a condition. A signal that nobody waits for is lost.
@@ -198,8 +198,8 @@ func (m *Sim) synchronise(slot int32) bool {
 	o := &m.objects[op.Ref]
 	switch op.Kind {
 	case OpLock:
-		if o.owner == None {
-			o.owner = slot
+		if o.owner == 0 {
+			o.owner = m.tasks[slot].id
 			return false
 		}
 		o.waiters = append(o.waiters, waiter{slot, None})
@@ -247,9 +247,9 @@ func (m *Sim) synchronise(slot int32) bool {
 
 func (m *Sim) unlock(ref int32) {
 	o := &m.objects[ref]
-	o.owner = None
+	o.owner = 0
 	if len(o.waiters) > 0 {
-		o.owner = o.waiters[0].slot
+		o.owner = m.tasks[o.waiters[0].slot].id
 		m.signal(ref)
 	}
 }
@@ -260,11 +260,11 @@ func (m *Sim) signal(ref int32) {
 	w := o.waiters[0]
 	o.waiters = o.waiters[:copy(o.waiters, o.waiters[1:])]
 	if w.mutex != None {
-		if l := &m.objects[w.mutex]; l.owner != None {
+		if l := &m.objects[w.mutex]; l.owner != 0 {
 			l.waiters = append(l.waiters, waiter{w.slot, None})
 			return
 		}
-		m.objects[w.mutex].owner = w.slot
+		m.objects[w.mutex].owner = m.tasks[w.slot].id
 	}
 	m.wake(w.slot)
 }
@@ -304,8 +304,8 @@ func (m *Sim) Waits() []Wait {
 				for _, x := range o.waiters {
 					if x.slot == int32(slot) {
 						w.For = kindNames[o.kind] + " " + o.name
-						if o.kind == mutex && o.owner != None {
-							w.Holder = m.tasks[o.owner].spec.Name
+						if o.kind == mutex && o.owner != 0 {
+							w.Holder = m.holder(o.owner)
 						}
 					}
 				}
@@ -314,4 +314,12 @@ func (m *Sim) Waits() []Wait {
 		all = append(all, w)
 	}
 	return all
+}
+
+// holder names the owner of a mutex.
+func (m *Sim) holder(id kernel.TaskID) string {
+	if t := m.lookup(id); t != nil {
+		return t.spec.Name
+	}
+	return "a task that has exited"
 }

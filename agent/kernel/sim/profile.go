@@ -80,6 +80,9 @@ func parseProfile(name string, b []byte) (*Profile, error) {
 	if err := d.Decode(&f); err != nil {
 		return fail(err)
 	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return fail(errors.New("something follows the profile's object"))
+	}
 	p := &Profile{Name: name, Doc: f.Doc, Slice: kernel.Time(f.Slice)}
 	switch f.Model {
 	case "inline":
@@ -123,6 +126,9 @@ func parseProfile(name string, b []byte) (*Profile, error) {
 		*dst = kernel.Time(v)
 	}
 	for k := range f.Source {
+		if _, ok := fields[k]; !ok && k != "slice" {
+			return fail(fmt.Errorf("source.%s: there is no such figure", k))
+		}
 		sources = append(sources, k)
 	}
 	sort.Strings(sources)
@@ -179,10 +185,11 @@ func uniqueKeys(b []byte) error {
 			stack = stack[:top]
 		case string:
 			if top >= 0 && stack[top].keys != nil && !stack[top].value {
-				if stack[top].keys[t] {
+				k := strings.ToLower(t) // which encoding/json takes for the same
+				if stack[top].keys[k] {
 					return fmt.Errorf("key %q stands twice", t)
 				}
-				stack[top].keys[t], stack[top].value = true, true
+				stack[top].keys[k], stack[top].value = true, true
 				continue
 			}
 			if top >= 0 {

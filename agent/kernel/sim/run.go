@@ -33,7 +33,7 @@ func (m *Sim) Poll(dst []kernel.Message, until kernel.Time) (kernel.Channel, []k
 		}
 		next := min(at, reads)
 		if next >= limit {
-			if next == kernel.Forever && m.ready == 0 {
+			if next == kernel.Forever && m.ready == 0 && m.idle() {
 				return -1, dst, kernel.ErrDone
 			}
 			m.now = max(m.now, limit)
@@ -74,7 +74,9 @@ func (m *Sim) beginReading(who int32) {
 	ch.begin, ch.read = kernel.Forever, len(ch.msgs)
 	cost := kernel.Time(ch.read) * p.Message
 	if p.Model == kernel.PerCPU {
-		cost += p.Wake
+		if ch.busy < m.now { // it sleeps
+			cost += p.Wake
+		}
 		if cost > 0 {
 			m.pause(who)
 		}
@@ -92,7 +94,7 @@ func (m *Sim) deliver(who int32, dst []kernel.Message) (kernel.Channel, []kernel
 	}
 	dst = append(dst, ch.msgs[:ch.read]...)
 	ch.msgs = ch.msgs[:copy(ch.msgs, ch.msgs[ch.read:])]
-	ch.ready, ch.called, ch.inTurn, ch.busy = kernel.Forever, false, true, m.now
+	ch.ready, ch.assigned, ch.inTurn, ch.busy = kernel.Forever, false, true, m.now
 	m.turn = who
 	return kernel.Channel(who), dst, nil
 }
@@ -104,10 +106,12 @@ func (m *Sim) enter(who int32) {
 	}
 	m.endTurn()
 	ch, p := &m.chans[who], m.cfg.Profile
+	asleep := ch.ready == kernel.Forever && ch.busy < m.now
 	ch.inTurn, m.turn = true, who
 	ch.busy = max(ch.busy, m.now)
+	ch.called = ch.busy
 	if p.Model == kernel.PerCPU {
-		if ch.ready == kernel.Forever { // it was not awake
+		if asleep {
 			ch.busy += p.Wake
 			m.stats.Agent += p.Wake
 		}
@@ -127,13 +131,13 @@ func (m *Sim) endTurn() {
 			ch.begin = max(ch.begin, ch.busy)
 		}
 		if ch.ready != kernel.Forever {
-			ch.ready = max(ch.ready, ch.busy)
+			ch.ready += ch.busy - ch.called
 		}
 	}
 	if c := &m.cpus[m.turn]; c.paused && ch.ready == kernel.Forever {
 		m.resume(m.turn, ch.busy)
 	}
-	if len(ch.msgs) > 0 || ch.called {
+	if len(ch.msgs) > 0 || ch.assigned {
 		m.rouse(ch, m.now)
 	}
 	m.turn = -1
@@ -253,6 +257,13 @@ func (m *Sim) Commit(who kernel.Channel, txns []kernel.Txn) error {
 			m.carryOut(who, ch, x)
 		}
 	}
+	if p := m.cfg.Profile; p.Model == kernel.PerCPU {
+		for i := range txns { // its own CPU is free when all is committed
+			if x := &txns[i]; x.State == kernel.StateDone && x.Task != 0 && x.CPU == int32(who) && x.Flags&kernel.TxnAssign == 0 {
+				x.At = max(x.At, ch.busy+p.Switch)
+			}
+		}
+	}
 	return m.failure
 }
 
@@ -298,7 +309,7 @@ func (m *Sim) carryOut(who kernel.Channel, ch *channel, x *kernel.Txn) {
 		cost = p.CommitLocal
 	}
 	m.stats.Agent += cost
-	at := m.now + ch.charge + cost
+	at := later(m.now, ch.charge) + cost
 	if p.Model != kernel.Inline { // one agent does one thing after the other; inline, each CPU thinks for itself
 		ch.busy += cost
 		at = ch.busy
@@ -310,7 +321,7 @@ func (m *Sim) carryOut(who kernel.Channel, ch *channel, x *kernel.Txn) {
 	if x.Flags&kernel.TxnAssign != 0 {
 		m.lookup(x.Task).channel = target
 		if target != int32(who) {
-			m.chans[target].called = true
+			m.chans[target].assigned = true
 			m.rouse(&m.chans[target], at)
 		}
 		return
@@ -320,12 +331,21 @@ func (m *Sim) carryOut(who kernel.Channel, ch *channel, x *kernel.Txn) {
 	if slice <= 0 {
 		slice = kernel.Forever
 	}
-	if c.task >= 0 && x.Task != 0 && c.task == int32(x.Task.Slot()) { // goes on with a new slice
-		m.account(n)
-		c.slice = slice
-		if !c.paused {
-			m.schedule(n, c.start)
+	if p.Model == kernel.PerCPU && n != int32(who) { // the other agent leaves its CPU first
+		at = max(at, m.chans[n].busy)
+		if r := m.chans[n].ready; r != kernel.Forever {
+			at = max(at, r)
 		}
+	}
+	if c.task >= 0 && x.Task != 0 && c.task == int32(x.Task.Slot()) { // goes on, with a new slice from then on
+		m.account(n)
+		if c.paused {
+			x.At, c.slice = max(at+p.Switch, c.start), slice
+			return
+		}
+		x.At = max(at, c.start)
+		c.slice = later(slice, x.At-c.start)
+		m.schedule(n, c.start)
 		return
 	}
 	if old := c.task; old >= 0 {
@@ -386,6 +406,11 @@ func (m *Sim) Deadlocked() bool {
 	if m.alive == 0 || m.ready > 0 || len(m.events) > 0 {
 		return false
 	}
+	return m.idle()
+}
+
+// idle reports whether no CPU has a task.
+func (m *Sim) idle() bool {
 	for n := range m.cpus {
 		if m.cpus[n].task >= 0 {
 			return false

@@ -82,8 +82,10 @@ type channel struct {
 	begin  kernel.Time // when the agent starts to read; Forever: it does not
 	busy   kernel.Time // the agent is occupied until then
 	charge kernel.Time // Inline: thinking in the turn under way
-	called bool        // somebody assigned a task
-	inTurn bool
+	called kernel.Time // when it left off reading to act on a deadline
+
+	assigned bool // somebody assigned a task
+	inTurn   bool
 }
 
 // Stats counts what a machine did.
@@ -345,6 +347,9 @@ func later(at, d kernel.Time) kernel.Time {
 // tell sends a task's message to the agent that it belongs to.
 func (m *Sim) tell(slot int32, typ kernel.MsgType, flags kernel.MsgFlags) {
 	t := &m.tasks[slot]
+	if t.seq == 0 && typ != kernel.TaskNew {
+		return // its program changes it before it is announced
+	}
 	t.seq++
 	ch := &m.chans[t.channel]
 	ch.msgs = append(ch.msgs, kernel.Message{
@@ -384,6 +389,9 @@ func (m *Sim) SetAffinity(id kernel.TaskID, set kernel.CPUSet) {
 	t.allowed, t.pinned = set, true
 	m.checkAffinity(t)
 	slot := int32(id.Slot())
+	if t.state == onCPU {
+		m.account(t.cpu)
+	}
 	m.tell(slot, kernel.TaskAffinity, kernel.FlagPinned)
 	if t.state == onCPU && !set.Has(t.cpu) {
 		m.leave(t.cpu)
@@ -409,6 +417,9 @@ func (m *Sim) checkAffinity(t *task) {
 func (m *Sim) SetNice(id kernel.TaskID, nice int8) {
 	if t := m.lookup(id); t != nil {
 		t.spec.Nice = nice
+		if t.state == onCPU {
+			m.account(t.cpu)
+		}
 		m.tell(int32(id.Slot()), kernel.TaskPriority, 0)
 	}
 }

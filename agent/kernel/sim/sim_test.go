@@ -110,7 +110,7 @@ func (s *script) t() *testing.T { return current }
 var current *testing.T // of the scenario under way
 
 // TestScenarios plays each file of testdata under a first-come-first-served agent and compares the transcript of messages and
-// transactions. A file: "profile NAME", "cpus N", "slice µs", "horizon µs", "object KIND …", "task OPS", then a line "---".
+// transactions. A file: "profile NAME", "cpus N", "slice µs", "think µs", "horizon µs", "object KIND …", "task OPS", then a line "---".
 func TestScenarios(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) == 0 {
@@ -139,7 +139,7 @@ func TestScenarios(t *testing.T) {
 func transcript(t *testing.T, head string) string {
 	var s script
 	c := Config{CPUs: 1, Horizon: kernel.Second, Workload: &s}
-	slice := kernel.Forever
+	slice, think := kernel.Forever, kernel.Time(0)
 	for _, line := range strings.Split(head, "\n") {
 		word, rest, _ := strings.Cut(line, " ")
 		n, _ := strconv.Atoi(rest)
@@ -154,6 +154,8 @@ func transcript(t *testing.T, head string) string {
 			c.CPUs = n
 		case "slice":
 			slice = kernel.Time(n) * us
+		case "think":
+			think = kernel.Time(n) * us
 		case "horizon":
 			c.Horizon = kernel.Time(n) * us
 		case "object":
@@ -167,7 +169,7 @@ func transcript(t *testing.T, head string) string {
 		return "error: " + err.Error() + "\n"
 	}
 	var out strings.Builder
-	d := driver{m: m, slice: slice, seen: func(format string, args ...any) { fmt.Fprintf(&out, format+"\n", args...) }}
+	d := driver{m: m, slice: slice, think: think, seen: func(format string, args ...any) { fmt.Fprintf(&out, format+"\n", args...) }}
 	d.run()
 	if m.Deadlocked() {
 		for _, w := range m.Waits() {
@@ -396,6 +398,9 @@ func TestProfilesAreChecked(t *testing.T) {
 		`{"model":"inline","queues":"shared","slice_ns":1,"costs_ns":{"switch":5}}`:                   "source",
 		`{"model":"inline","queues":"shared","slice_ns":1,"costs_ns":{"snooze":5},"source":{}}`:       "snooze",
 		`{"model":"inline","queues":"shared","slice_ns":1,"costs_ns":{"switch":9000000000000000000}}`: "switch",
+		`{"model":"inline","queues":"shared","slice_ns":1,"Slice_ns":2}`:                              "twice",
+		`{"model":"inline","queues":"shared","slice_ns":1} {}`:                                        "follows",
+		`{"model":"inline","queues":"shared","slice_ns":1,"source":{"swich":"a"}}`:                    "swich",
 		`{`: "x.json",
 	} {
 		if _, err := parseProfile("x", []byte(text)); err == nil || !strings.Contains(err.Error(), says) {
