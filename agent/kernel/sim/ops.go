@@ -65,11 +65,16 @@ func (m *Sim) NewSemaphore(name string, value int) int32 {
 // opLimit bounds what a task may do at one instant.
 const opLimit = 100000
 
-// LivelockError is a program that goes on for ever without using CPU time.
-type LivelockError struct{ Task string }
+// LivelockError is a program that goes on for ever while no time passes.
+type LivelockError struct {
+	Task string
+	Op   OpKind // its last
+	At   kernel.Time
+}
 
 func (e *LivelockError) Error() string {
-	return fmt.Sprintf("sim: task %q did %d things in a row without using any CPU time", e.Task, opLimit)
+	return fmt.Sprintf("sim: task %q did %d things at one instant, %d ns, the last a %v, and would go on for ever",
+		e.Task, opLimit, e.At, e.Op)
 }
 
 // RefError is a program that names an object that is not there or not of the kind that the op wants.
@@ -80,7 +85,7 @@ type RefError struct {
 }
 
 func (e *RefError) Error() string {
-	return fmt.Sprintf("sim: task %q: op %d refers to object %d, which is not of its kind", e.Task, e.Op, e.Ref)
+	return fmt.Sprintf("sim: task %q: a %v refers to object %d, which is not of its kind", e.Task, e.Op, e.Ref)
 }
 
 // execute lets a task on its CPU do the things that take no time, up to its next run. It reports whether the task still has the CPU.
@@ -157,7 +162,7 @@ func (m *Sim) step(slot int32) bool {
 		t.instant, t.ops = m.now, 0
 	}
 	if t.ops++; t.ops > opLimit && m.failure == nil {
-		m.failure = &LivelockError{t.spec.Name}
+		m.failure = &LivelockError{t.spec.Name, t.op.Kind, m.now}
 	}
 	return m.failure == nil
 }

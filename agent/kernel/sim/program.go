@@ -1,6 +1,10 @@
 package sim
 
-import "github.com/ghostgym/ghostgym/agent/kernel"
+import (
+	"fmt"
+
+	"github.com/ghostgym/ghostgym/agent/kernel"
+)
 
 // OpKind is what a simulated task does next.
 type OpKind uint8
@@ -24,6 +28,18 @@ const (
 	OpResume                   // wake task Ref (a slot) out of its suspend; without effect if it is not suspended
 	OpNop                      // nothing: ask again
 )
+
+var opWords = [...]string{
+	"exit", "run", "sleep", "sleep until", "yield", "lock", "unlock", "wait", "signal", "broadcast", "barrier", "post", "acquire",
+	"suspend", "resume", "nop",
+}
+
+func (k OpKind) String() string {
+	if int(k) < len(opWords) {
+		return opWords[k]
+	}
+	return fmt.Sprintf("op(%d)", uint8(k))
+}
 
 // None is the absent reference.
 const None int32 = -1
