@@ -219,6 +219,8 @@ def _plain(value: Any) -> Any:
         return value.item()
     if isinstance(value, os.PathLike):
         return os.fspath(value)
+    if isinstance(value, int):
+        raise TypeError(f"{value} is out of range: want whole numbers from -2**63 to 2**64 - 1")
     raise TypeError(f"{value!r} is a {type(value).__name__}: want numbers, strings, bytes and lists of them")
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _native, errors
-from .spec import Schema, schema
+from .spec import Schema, instance_list, schema
 from .vector import end_info, library_options, make_again, put_actions
 
 
@@ -65,7 +65,9 @@ class _Env(gym.Env[Any, Any]):
             raise errors.ConfigError(f"reset options: unknown {', '.join(sorted(unknown))}; there is instances")
         request: dict[str, Any] = {}
         if options and options.get("instances") is not None:
-            request["instances"] = list(options["instances"])
+            request["instances"] = instance_list(options["instances"])
+            if len(request["instances"]) != 1:
+                raise errors.ConfigError(f"instances: {len(request['instances'])} given for one environment")
         elif seed is not None:
             request["seed"] = seed
         elif not self._seeded:

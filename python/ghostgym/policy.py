@@ -10,16 +10,22 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _native, errors
+from .spec import schema
 
 
 class Policy:
     """An ONNX model run by the engine that the agent uses: same file, same rows, same bits."""
 
-    def __init__(self, model: bytes, name: str = "") -> None:
+    def __init__(self, model: bytes | bytearray | memoryview, name: str = "") -> None:
+        if not isinstance(model, (bytes, bytearray, memoryview)):
+            raise errors.ConfigError(
+                f"model: want the bytes of an ONNX file, got {type(model).__name__}; load_policy takes a path"
+            )
+        model = bytes(model)
         try:
             self._model = _native.Model(model)
         except errors.GhostgymError as error:
-            raise type(error)(f"{name or 'model'}: {error}") from None
+            raise type(error)(f"{name}: {error}" if name else str(error)) from None
         self._bytes = model
         self.name = name
         info = self._model.info
@@ -37,7 +43,14 @@ class Policy:
 
     def score(self, obs: npt.ArrayLike) -> npt.NDArray[np.float32]:
         """What the model gives for one row (a vector) or a batch (a matrix) of observations."""
-        rows = np.ascontiguousarray(obs, dtype=np.float32)
+        try:
+            given = np.asarray(obs)
+        except ValueError as error:
+            raise errors.ShapeError(f"obs: it is no array: {error}") from None
+        if given.dtype.kind not in "fiub":
+            raise errors.ShapeError(f"obs: want numbers, got {given.dtype} of shape {given.shape}")
+        with np.errstate(over="ignore"):  # infinite as a float32
+            rows = np.ascontiguousarray(given, dtype=np.float32).reshape(given.shape)
         batch = np.atleast_2d(rows)
         if batch.ndim != 2 or batch.shape[1] != self.width:
             raise errors.ShapeError(f"obs: want ({self.width},) or (n, {self.width}), got {rows.shape}")
@@ -49,6 +62,9 @@ class Policy:
     def act(self, obs: npt.ArrayLike, mask: npt.ArrayLike | None = None) -> npt.NDArray[Any]:
         """The action for each row: a key, shape (1,); or the index of the greatest legal logit.
 
+        A model that gives the index itself has it where it is legal. The back is for rows that the model gives
+        no number for; the agent's fallback, which answers there, is not here.
+
         Args:
             obs: one row or a batch.
             mask: legal actions, one row or a batch; ignored where the model gives keys.
@@ -56,6 +72,8 @@ class Policy:
         scores = self.score(obs)
         if self.kind == "priority" or (self.kind is None and self.out_width == 1):
             return scores
+        if self.kind == "placement" and self.out_width == 1:
+            scores = self._logits(scores)
         masked = scores.astype(np.float64)
         masked[np.isnan(masked)] = -np.inf
         if mask is not None:
@@ -67,6 +85,15 @@ class Policy:
         nothing = ~np.isfinite(masked).any(axis=-1)
         actions: npt.NDArray[Any] = np.where(nothing, scores.shape[-1] - 1, best)[()]  # of one row: a number
         return actions
+
+    @staticmethod
+    def _logits(indices: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+        """An index as the greatest logit, and the back as the next."""
+        places = np.arange(int(schema("placement").action["n"]))
+        logits: npt.NDArray[np.float32] = np.where(places == np.trunc(indices), np.float32(2), np.float32(0))
+        logits[..., -1] = np.maximum(logits[..., -1], 1)
+        logits[~np.isfinite(indices[..., 0])] = np.nan
+        return logits
 
     def close(self) -> None:
         """Free the library's side."""

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from . import _native, errors
 from .policy import Policy
+from .spec import instance_list
 
 
 @dataclass(frozen=True)
@@ -41,10 +42,12 @@ def rollout(
         workers: threads; 0 is one per CPU.
 
     Raises:
-        ModelError: a model cannot be loaded or is for another schema.
-        ConfigError: a name or option does not exist.
+        ModelError: a model cannot be loaded or cannot schedule here.
+        ConfigError: a name or option does not exist, or does not fit the model.
         KeyboardInterrupt: Ctrl-C, at once.
     """
+    if isinstance(policies, (str, bytes, Policy)):
+        raise errors.ConfigError(f"policies: want a list of them, got one {type(policies).__name__}")
     for i, p in enumerate(policies):
         if not isinstance(p, (Policy, bytes, str)):
             raise errors.ConfigError(
@@ -54,7 +57,7 @@ def rollout(
         "rollout",
         {
             "policies": [bytes(p) if isinstance(p, Policy) else p for p in policies],
-            "instances": list(instances),
+            "instances": instance_list(instances),
             "options": options,
             "fallback": fallback,
             "workers": workers,

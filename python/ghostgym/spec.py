@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -64,6 +66,33 @@ def schema(kind: str) -> Schema:
     return Schema(kind, s["hash"], s["text"], tuple(s["features"]), s["action"])
 
 
+def natural(name: str, value: Any) -> int:
+    """A whole number that Go takes for a seed or an episode, or a ConfigError that names it."""
+    if not isinstance(value, (bool, np.bool_)) and hasattr(value, "__index__"):
+        number = operator.index(value)
+        if 0 <= number < 1 << 64:
+            return number
+    raise errors.ConfigError(f"{name}: want a whole number from 0 to 2**64 - 1, got {value!r}")
+
+
+def instance_list(given: Any) -> list[dict[str, Any] | None]:
+    """Instances as Go takes them; None stays. ConfigError names what is none."""
+    if isinstance(given, (str, Mapping)) or not isinstance(given, Iterable):
+        raise errors.ConfigError(
+            f"instances: want a list of {{'workload', 'seed', 'episode'}}, got {type(given).__name__}"
+        )
+    found: list[dict[str, Any] | None] = []
+    for i, one in enumerate(given):
+        if one is None:
+            found.append(None)
+            continue
+        if not isinstance(one, Mapping) or "workload" not in one:
+            raise errors.ConfigError(f"instances[{i}]: want {{'workload', 'seed', 'episode'}}, got {one!r}")
+        whole = {k: natural(f"instances[{i}].{k}", v) for k, v in one.items() if k in ("seed", "episode")}
+        found.append({**one, **whole})
+    return found
+
+
 def sample_instances(
     n: int, *, kinds: list[str] | None = None, seed: int = 0, held_out: bool = False
 ) -> list[dict[str, Any]]:
@@ -80,6 +109,6 @@ def sample_instances(
         Instances as ``reset(options={"instances": [...]})`` and ``rollout`` take them:
         ``{"workload": spec, "seed": int, "episode": 0}``.
     """
-    request = {"kinds": kinds or [], "n": n, "seed": seed, "held": held_out}
+    request = {"kinds": kinds or [], "n": n, "seed": natural("seed", seed), "held": held_out}
     drawn: list[dict[str, Any]] = _native.call("sample", request)["instances"]
     return drawn

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import gymnasium as gym
@@ -14,7 +14,7 @@ from gymnasium.vector.utils import batch_space
 from . import _native, errors
 from .policy import Policy
 from .rollout import Rollouts, rollout
-from .spec import Schema, schema
+from .spec import Schema, instance_list, natural, schema
 
 _AUTORESET = {
     "NextStep": ("next_step", AutoresetMode.NEXT_STEP),
@@ -36,7 +36,7 @@ def library_options(kind: str, **given: Any) -> dict[str, Any]:
     options: dict[str, Any] = {"schema": kind, "inference_us": -1.0}
     options.update({k: v for k, v in given.items() if v is not None})
     for name in ("horizon_bursts", "age_bound_us", "inference_us", "slice_us", "warmup"):
-        if name in options:
+        if isinstance(options.get(name), (int, np.number)):
             options[name] = float(options[name])
     return options
 
@@ -98,22 +98,22 @@ class GhostVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
         self.metadata = {**type(self).metadata, "autoreset_mode": mode}
         self.single_observation_space = self.schema.observation_space
         self.single_action_space = self.schema.action_space
-        self.observation_space = batch_space(self.single_observation_space, num_envs)
-        self.action_space = batch_space(self.single_action_space, num_envs)
         self._options = library_options(kind, **options)
         self._mode = mode
         self._copy = copy
         self._seeded = False
-        workloads = [workload] if isinstance(workload, str) else list(workload)
         self._vector = _native.Vector(
             {
                 **self._options,
                 "num_envs": num_envs,
-                "workloads": workloads,
+                "workloads": [workload] if isinstance(workload, str) else workload,
                 "autoreset": name,
                 "workers": workers,
             }
         )
+        # Only now is num_envs known to be a number of environments.
+        self.observation_space = batch_space(self.single_observation_space, num_envs)
+        self.action_space = batch_space(self.single_action_space, num_envs)
         a = self._vector.arrays
         self._obs, self._mask = a["obs"], a["mask"]
         self._action = a["action"].reshape(self.action_space.shape)
@@ -152,9 +152,12 @@ class GhostVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
             super().reset(seed=int(seed))
             request["seed"] = int(seed)
         elif seed is not None:
-            request["seeds"] = [self._any_seed() if s is None else int(s) for s in seed]
-            if any(s is not None and s < 0 for s in request["seeds"]):
-                raise errors.ConfigError(f"seed: {list(seed)} has a negative one")
+            if isinstance(seed, (str, dict)) or not isinstance(seed, Iterable):
+                raise errors.ConfigError(f"seed: want a whole number or a list of them, got {seed!r}")
+            request["seeds"] = [
+                self._any_seed() if s is None else natural(f"seed[{i}]", s) for i, s in enumerate(seed)
+            ]
+            self._count("seed", request["seeds"])
         elif "instances" not in options:
             request["seed"] = self._any_seed()
         mask = options.get("reset_mask")
@@ -166,12 +169,17 @@ class GhostVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
                 )
             request["mask"] = mask.astype(np.uint8).tobytes()
         if options.get("instances") is not None:
-            request["instances"] = list(options["instances"])
+            request["instances"] = instance_list(options["instances"])
+            self._count("instances", request["instances"])
         self._vector.reset(request)
         self._seeded = True
         info: dict[str, Any] = {}
         self._put(info)
         return self._out(self._obs), info
+
+    def _count(self, name: str, given: list[Any]) -> None:
+        if len(given) != self.num_envs:
+            raise errors.ConfigError(f"{name}: {len(given)} given for {self.num_envs} environments")
 
     def _any_seed(self) -> int | None:
         """At the first reset a seed by chance; later none, which goes on to the next episode."""
@@ -309,7 +317,11 @@ def put_actions(into: npt.NDArray[Any], actions: Any, numbers: str) -> None:
         raise errors.ShapeError(
             f"actions: want {kinds} of shape {into.shape}, got {given.dtype} of shape {given.shape}"
         )
-    into[...] = given
+    if given.dtype.kind == "f" and given.dtype != into.dtype:
+        with np.errstate(over="ignore"):  # what is too large for a float32 is out of bounds all the same
+            into[...] = given
+    else:
+        into[...] = given
 
 
 def make_again(cls: Any, kwargs: dict[str, Any]) -> Any:
