@@ -104,8 +104,8 @@ def test_a_deadlock_terminates_and_says_who_waits(tmp_path):
     path = tmp_path / "dead.json"
     path.write_text(
         """{"tasks": {
-        "one": {"loop": 1, "phases": {"p": {"lock0": "a", "run": 1000, "lock1": "b", "run1": 10}}},
-        "two": {"loop": 1, "phases": {"p": {"lock0": "b", "run": 1000, "lock1": "a", "run1": 10}}},
+        "one": {"loop": 1, "phases": {"p": {"lock0": "a", "sleep": 90000, "lock1": "b", "run": 10}}},
+        "two": {"loop": 1, "phases": {"p": {"lock0": "b", "sleep": 90000, "lock1": "a", "run": 10}}},
         "three": {"loop": 1, "run": 9000}, "four": {"loop": 1, "run": 9000}, "five": {"loop": 1, "run": 9000}
         }, "global": {"duration": 1}}"""
     )
