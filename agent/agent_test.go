@@ -7,6 +7,8 @@ import (
 
 	"github.com/ghostgym/ghostgym/agent/kernel"
 	"github.com/ghostgym/ghostgym/agent/kernel/kerneltest"
+	"github.com/ghostgym/ghostgym/agent/kernel/sim"
+	"github.com/ghostgym/ghostgym/agent/policy"
 	"github.com/ghostgym/ghostgym/agent/sched"
 	"github.com/ghostgym/ghostgym/agent/trace"
 )
@@ -253,6 +255,129 @@ func TestParseTiming(t *testing.T) {
 	for _, text := range []string{"", "later", "sync+1ms", "hold", "hold=", "hold=-1us", "hold=0s", "async+", "async+-1us", "async+x"} {
 		if _, err := ParseTiming(text); err == nil {
 			t.Errorf("%q was taken", text)
+		}
+	}
+}
+
+// forever is a workload of tasks that run and sleep in turn and never end.
+type forever struct{ tasks int }
+
+type runner struct {
+	burst, sleep kernel.Time
+	ran          bool
+}
+
+func (r *runner) Next(*sim.Sim, kernel.TaskID) sim.Op {
+	if r.ran = !r.ran; r.ran {
+		return sim.Op{Kind: sim.OpRun, Time: r.burst}
+	}
+	return sim.Op{Kind: sim.OpSleep, Time: r.sleep}
+}
+
+func (w forever) Start(m *sim.Sim) {
+	for i := range w.tasks {
+		m.Spawn(sim.TaskSpec{Program: &runner{burst: kernel.Time(11+7*i) * us, sleep: kernel.Time(40+13*i) * us}})
+	}
+}
+
+func (forever) Arrive(*sim.Sim) {}
+
+// onMachine is an agent with a policy of the table over a simulated machine whose tasks run and sleep for ever.
+func onMachine(t testing.TB, profile, name string, preempt bool, timing Timing) *Agent {
+	t.Helper()
+	p, err := sim.LoadProfile(profile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := sim.New(sim.Config{Profile: p, CPUs: 3, Horizon: kernel.Forever / 2, Workload: forever{tasks: 12}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := policy.Find(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pol, err := e.New(policy.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	order, err := e.Orders.Choose(preempt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := New(Config{Kernel: m, Policy: pol, Timing: timing, Inference: us, Until: kernel.Forever / 2,
+		Core: sched.Config{Order: order, Preempt: preempt, Slice: 50 * us}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// answer plays n batches.
+func answer(t testing.TB, a *Agent, n int) {
+	t.Helper()
+	for range n {
+		more, err := a.Observe()
+		if err != nil || !more {
+			t.Fatalf("no decision: %v", err)
+		}
+		batch := a.Batch()
+		for len(a.out) < len(batch) {
+			a.out = append(a.out, sched.Placement{})
+		}
+		a.cfg.Policy.Place(a.View(), batch, a.out[:len(batch)])
+		if err := a.Place(a.out[:len(batch)]); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+var timings = []Timing{{}, {Mode: Async, Delay: 60 * us}, {Mode: Hold, Bound: 20 * us, Delay: 30 * us}}
+
+func TestTurnsDoNotAllocate(t *testing.T) {
+	for _, profile := range []string{"ideal", "ghost-percpu", "ghost-global"} {
+		for _, timing := range timings {
+			for _, name := range []string{"rr", "gittins", "front"} {
+				a := onMachine(t, profile, name, name == "gittins", timing)
+				answer(t, a, 4000)
+				if n := testing.AllocsPerRun(20, func() { answer(t, a, 20) }); n != 0 {
+					t.Errorf("%s@%s, %s: %v allocations in 20 batches", name, profile, timing, n)
+				}
+			}
+		}
+	}
+}
+
+// TestStopAddsUp: wherever a run is stopped, each decision has one fate.
+func TestStopAddsUp(t *testing.T) {
+	for _, timing := range timings {
+		var abandoned, undelivered uint64
+		for n := range 60 {
+			a := onMachine(t, "ghost-global", "gittins", true, timing)
+			answer(t, a, n)
+			if n%2 == 0 { // with a batch open
+				if more, err := a.Observe(); !more || err != nil {
+					t.Fatalf("no decision: %v", err)
+				}
+			}
+			if err := a.Stop(); err != nil {
+				t.Errorf("%s, after %d batches: %v", timing, n, err)
+			}
+			if err := a.Stop(); err != nil {
+				t.Errorf("%s: stopped twice: %v", timing, err)
+			}
+			f := a.Core().Fates()
+			if sum := f.Applied + f.Late + f.Superseded + f.Expired + f.Dropped + f.Undelivered + f.Abandoned; sum != f.Requested {
+				t.Errorf("%s: %d decisions, %d fates: %+v", timing, f.Requested, sum, *f)
+			}
+			abandoned += f.Abandoned
+			undelivered += f.Undelivered
+		}
+		if abandoned == 0 {
+			t.Errorf("%s: nothing was ever abandoned", timing)
+		}
+		if timing.Mode == Sync && undelivered > 0 {
+			t.Errorf("sync: %d answers were not delivered", undelivered)
 		}
 	}
 }

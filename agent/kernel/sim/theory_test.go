@@ -65,6 +65,12 @@ func (p *poisson) Arrive(m *sim.Sim) {
 // run plays fifo on the workload and returns the collector's figures and the machine.
 func run(t testing.TB, w sim.Workload, profile string, cpus int, horizon kernel.Time, seed uint64) (metrics.Figures, *sim.Sim, *agent.Agent) {
 	t.Helper()
+	return play(t, w, profile, cpus, horizon, seed, "fifo", kernel.Forever)
+}
+
+func play(t testing.TB, w sim.Workload, profile string, cpus int, horizon kernel.Time, seed uint64, name string, slice kernel.Time) (
+	metrics.Figures, *sim.Sim, *agent.Agent) {
+	t.Helper()
 	p, err := sim.LoadProfile(profile)
 	if err != nil {
 		t.Fatal(err)
@@ -73,16 +79,21 @@ func run(t testing.TB, w sim.Workload, profile string, cpus int, horizon kernel.
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := policy.Find("fifo")
+	e, err := policy.Find(name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	fifo, err := e.New(policy.Config{})
+	pol, err := e.New(policy.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	order, err := e.Orders.Choose(false)
 	if err != nil {
 		t.Fatal(err)
 	}
 	c := metrics.New(metrics.Config{})
-	a, err := agent.New(agent.Config{Kernel: m, Until: horizon, Policy: fifo, Core: sched.Config{Slice: kernel.Forever, Observer: c}})
+	a, err := agent.New(agent.Config{Kernel: m, Until: horizon, Policy: pol,
+		Core: sched.Config{Order: order, Slice: slice, Observer: c}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -239,16 +250,20 @@ func TestConfigIsChecked(t *testing.T) {
 	}
 }
 
+// BenchmarkEvents is the machine under an agent with a policy: see BenchmarkMachine for the machine alone.
 func BenchmarkEvents(b *testing.B) {
 	for _, cpus := range []int{1, 8, 64} {
-		b.Run(fmt.Sprint("cpus=", cpus), func(b *testing.B) {
-			var events uint64
-			for i := range b.N {
-				w := &poisson{mean: 100e3 / 0.8 / float64(cpus), service: 100e3}
-				_, m, _ := run(b, w, "ideal", cpus, kernel.Time(20000*w.mean), uint64(i))
-				events += m.Stats().Events
-			}
-			b.ReportMetric(float64(events)/b.Elapsed().Seconds(), "events/s")
-		})
+		for _, name := range []string{"fifo", "rr", "gittins"} {
+			b.Run(fmt.Sprint("cpus=", cpus, "/", name), func(b *testing.B) {
+				b.ReportAllocs()
+				var events uint64
+				for i := range b.N {
+					w := &poisson{mean: 100e3 / 0.8 / float64(cpus), service: 100e3}
+					_, m, _ := play(b, w, "ideal", cpus, kernel.Time(20000*w.mean), uint64(i), name, 50*kernel.Microsecond)
+					events += m.Stats().Events
+				}
+				b.ReportMetric(float64(events)/b.Elapsed().Seconds(), "events/s")
+			})
+		}
 	}
 }
