@@ -1,6 +1,7 @@
 """Export, and models in the Go runtime: checked before they are written, the same bits everywhere."""
 
 import json
+import pickle
 import subprocess
 from pathlib import Path
 
@@ -174,3 +175,122 @@ def test_act_obeys_the_mask():
     assert policy.act(rows[0], np.zeros(9, bool)) == 8
     with pytest.raises(ghostgym.ShapeError):
         policy.act(rows, mask[:3])
+
+
+def index_model():
+    """A placement model that ends in an arg-max of its own; and the logits before it."""
+    net, theta, _ = net_model("placement")
+    proto = onnx.load_model_from_string(net.to_onnx(theta))
+    proto.graph.node.append(helper.make_node("ArgMax", ["score"], ["index"], "best", axis=1, keepdims=1))
+    del proto.graph.output[:]
+    proto.graph.output.append(helper.make_tensor_value_info("index", TensorProto.INT64, ["batch", 1]))
+    return export.with_metadata(proto.SerializeToString(), "placement"), net, theta
+
+
+def test_a_model_that_gives_the_index_acts_as_in_the_agent():
+    model, net, theta = index_model()
+    policy = ghostgym.Policy(model)
+    assert (policy.kind, policy.out_width) == ("placement", 1)
+    rows = np.random.default_rng(2).normal(size=(200, net.inputs)).astype(np.float32)
+    best = net.score(theta, rows).argmax(axis=1)
+    assert len(set(best.tolist())) > 3
+    assert np.array_equal(policy.act(rows), best)
+    mask = np.random.default_rng(3).integers(0, 2, (200, 9)).astype(bool)
+    mask[:, 8] = True
+    legal = mask[np.arange(200), best]
+    assert np.array_equal(policy.act(rows, mask), np.where(legal, best, 8))
+    assert policy.act(rows[0], mask[0]) == policy.act(rows, mask)[0]
+    env = ghostgym.GhostVectorEnv(1, kind="placement", workload="rocksdb:load=0.95", horizon_bursts=200)
+    obs, info = env.reset(seed=4)
+    total, over = 0.0, False
+    while not over:
+        obs, reward, terminated, truncated, info = env.step(policy.act(obs, info["action_mask"]))
+        total += reward[0]
+        over = terminated[0] or truncated[0]
+    played = env.rollout([policy], [{"workload": "rocksdb:load=0.95", "seed": 4, "episode": 0}])
+    assert total == played.returns[0, 0]
+    assert info["trace_hash"][0] == played.trace_hash[0][0]
+
+
+def test_an_export_that_fails_leaves_what_was_there(tmp_path, monkeypatch):
+    """Whatever breaks, and whenever: the file is the old one or the new one, and nothing lies beside it."""
+    net, theta, _ = net_model()
+    rows = np.random.default_rng(2).uniform(-1, 1, (1000, net.inputs)).astype(np.float32)
+    path = tmp_path / "m.onnx"
+
+    def save(by=0.0):
+        changed = theta + np.float32(by)
+        return export.save(path, net.to_onnx(changed), "priority", lambda r: net.score(changed, r), rows)
+
+    save()
+    before = path.read_bytes()
+
+    def broken(*_):
+        raise OSError(28, "No space left on device")
+
+    for name in ("replace", "chmod", "fdopen"):
+        with monkeypatch.context() as m:
+            m.setattr(export.os, name, broken)
+            with pytest.raises(OSError, match="No space"):
+                save(0.1)
+        assert path.read_bytes() == before, name
+        assert [p.name for p in tmp_path.iterdir()] == ["m.onnx"], name
+    save(0.1)
+    assert path.read_bytes() != before
+    with pytest.raises(OSError, match="null"):
+        export.save("/dev/null/m.onnx", net.to_onnx(theta), "priority", lambda r: net.score(theta, r), rows)
+
+
+def test_a_reference_is_held_to_every_row_and_output(tmp_path):
+    net, theta, _ = net_model("placement")
+    raw = net.to_onnx(theta)
+    rows = np.random.default_rng(2).uniform(-1, 1, (1200, net.inputs)).astype(np.float32)
+
+    def save(reference):
+        return export.save(tmp_path / "m.onnx", raw, "placement", reference, rows)
+
+    def one_off(r):
+        scores = net.score(theta, r)
+        scores[1107, 6] += 0.01
+        return scores
+
+    with pytest.raises(ghostgym.ModelError, match=r"on 1 of 1200 observations, worst on number 1107: output 6"):
+        save(one_off)
+    with pytest.raises(ghostgym.ModelError, match="disagrees"):
+        save(lambda r: np.full((len(r), 9), np.nan, np.float32))
+    with pytest.raises(ghostgym.ModelError, match=r"\(1200, 1\)"):
+        save(lambda r: net.score(theta, r)[:, :1])
+    with pytest.raises(ghostgym.ModelError, match=r"1200"):
+        save(lambda r: net.score(theta, r)[0])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_metadata_of_others_is_kept_and_ours_replaced():
+    _, _, model = net_model()
+    proto = onnx.load_model_from_string(model)
+    entry = proto.metadata_props.add()
+    entry.key, entry.value = "author", "somebody"
+    again = export.with_metadata(
+        proto.SerializeToString(), "priority", {"cpus": (4, 8)}, seed=7, recipe={"a": [1]}
+    )
+    meta = ghostgym.Policy(again).metadata
+    assert meta["author"] == "somebody"
+    assert json.loads(meta["ghostgym.ranges"]) == {"cpus": [4, 8]}
+    assert (meta["ghostgym.seed"], json.loads(meta["ghostgym.recipe"])) == ("7", {"a": [1]})
+    assert again == export.with_metadata(again, "priority", ranges, recipe={"a": [1]}, seed=7)
+    for bad in (b"\xff", b"no model"):
+        with pytest.raises(ghostgym.ModelError, match="cannot be read"):
+            export.with_metadata(bad, "priority")
+    with pytest.raises(ghostgym.ConfigError, match="want an environment"):
+        export.with_metadata(model, gym.make("CartPole-v1"))
+
+
+def test_models_may_be_any_bytes_and_are_pickled_whole():
+    _, _, model = net_model()
+    rows = np.random.default_rng(1).normal(size=(5, ghostgym.schema("priority").width))
+    want = ghostgym.Policy(model).score(rows)
+    for same in (bytearray(model), memoryview(model)):
+        assert np.array_equal(ghostgym.Policy(same).score(rows), want)
+    named = pickle.loads(pickle.dumps(ghostgym.Policy(model, "mine")))
+    assert (named.name, bytes(named)) == ("mine", model)
+    assert np.array_equal(named.score(rows), want)
