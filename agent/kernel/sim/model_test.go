@@ -106,6 +106,11 @@ func consistent(t *testing.T, m *Sim) {
 		}
 		alive++
 	}
+	for i := range m.chans {
+		if next := min(m.chans[i].ready, m.chans[i].begin); m.turns[i] != next {
+			t.Fatalf("channel %d is due at %d, noted %d", i, next, m.turns[i])
+		}
+	}
 	if waiting != m.ready || alive != m.alive {
 		t.Fatalf("%d tasks wait and %d live, counted %d and %d", waiting, alive, m.ready, m.alive)
 	}

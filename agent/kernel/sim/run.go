@@ -21,14 +21,10 @@ func (m *Sim) Poll(dst []kernel.Message, until kernel.Time) (kernel.Channel, []k
 		if len(m.events) > 0 && m.events[0].at < at {
 			at, cpu = m.events[0].at, -1
 		}
-		reads, who, begins := kernel.Forever, int32(-1), false
-		for i := range m.chans {
-			ch := &m.chans[i]
-			if ch.ready < reads {
-				reads, who, begins = ch.ready, int32(i), false
-			}
-			if ch.begin < reads {
-				reads, who, begins = ch.begin, int32(i), true
+		reads, who := kernel.Forever, int32(-1)
+		for i, t := range m.turns {
+			if t < reads {
+				reads, who = t, int32(i)
 			}
 		}
 		next := min(at, reads)
@@ -52,7 +48,7 @@ func (m *Sim) Poll(dst []kernel.Message, until kernel.Time) (kernel.Channel, []k
 			} else {
 				m.wake(e.slot)
 			}
-		case begins:
+		case m.chans[who].ready != reads:
 			m.beginReading(who)
 			if m.chans[who].ready == m.now { // reading costs nothing, and all else of this instant has happened
 				return m.deliver(who, dst)
@@ -82,6 +78,7 @@ func (m *Sim) beginReading(who int32) {
 		}
 	}
 	ch.ready = m.now + cost
+	m.turns[who] = ch.ready
 	m.stats.Agent += cost
 }
 
@@ -95,7 +92,7 @@ func (m *Sim) deliver(who int32, dst []kernel.Message) (kernel.Channel, []kernel
 	dst = append(dst, ch.msgs[:ch.read]...)
 	ch.msgs = ch.msgs[:copy(ch.msgs, ch.msgs[ch.read:])]
 	ch.ready, ch.assigned, ch.inTurn, ch.busy = kernel.Forever, false, true, m.now
-	m.turn = who
+	m.turn, m.turns[who] = who, ch.begin
 	return kernel.Channel(who), dst, nil
 }
 
@@ -133,12 +130,13 @@ func (m *Sim) endTurn() {
 		if ch.ready != kernel.Forever {
 			ch.ready += ch.busy - ch.called
 		}
+		m.turns[m.turn] = min(ch.ready, ch.begin)
 	}
 	if c := &m.cpus[m.turn]; c.paused && ch.ready == kernel.Forever {
 		m.resume(m.turn, ch.busy)
 	}
 	if len(ch.msgs) > 0 || ch.assigned {
-		m.rouse(ch, m.now)
+		m.rouse(m.turn, m.now)
 	}
 	m.turn = -1
 }
@@ -322,7 +320,7 @@ func (m *Sim) carryOut(who kernel.Channel, ch *channel, x *kernel.Txn) {
 		m.lookup(x.Task).channel = target
 		if target != int32(who) {
 			m.chans[target].assigned = true
-			m.rouse(&m.chans[target], at)
+			m.rouse(target, at)
 		}
 		return
 	}

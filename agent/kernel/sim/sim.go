@@ -113,6 +113,7 @@ type Sim struct {
 	cpus    []cpu
 	until   []kernel.Time // when each CPU's task next does something
 	chans   []channel
+	turns   []kernel.Time // when each channel's agent next begins to read or has read
 	events  events
 	asked   uint64
 	objects []object
@@ -142,7 +143,7 @@ func (m *Sim) Reset(c Config) error {
 		m.objects[i].waiters = m.objects[i].waiters[:0]
 	}
 	*m = Sim{
-		tasks: m.tasks[:0], free: m.free[:0], cpus: m.cpus[:0], until: m.until[:0], chans: m.chans[:0], events: m.events[:0],
+		tasks: m.tasks[:0], free: m.free[:0], cpus: m.cpus[:0], until: m.until[:0], chans: m.chans[:0], turns: m.turns[:0], events: m.events[:0],
 		objects: m.objects, cfg: c, turn: -1,
 		topo: kernel.Topology{Model: c.Profile.Model, CPUs: m.topo.CPUs[:0], Channels: m.topo.Channels[:0]},
 	}
@@ -157,6 +158,7 @@ func (m *Sim) Reset(c Config) error {
 			ch.msgs = old[i].msgs[:0]
 		}
 		m.chans = append(m.chans, ch)
+		m.turns = append(m.turns, kernel.Forever)
 		m.topo.Channels = append(m.topo.Channels, kernel.CPUSet{})
 	}
 	for n := range c.CPUs {
@@ -355,13 +357,15 @@ func (m *Sim) tell(slot int32, typ kernel.MsgType, flags kernel.MsgFlags) {
 	ch.msgs = append(ch.msgs, kernel.Message{
 		Time: m.now, Runtime: t.runtime, Task: t.id, Seq: t.seq, CPU: t.cpu, Type: typ, Flags: flags, Nice: t.spec.Nice,
 	})
-	m.rouse(ch, m.now)
+	m.rouse(t.channel, m.now)
 }
 
 // rouse makes an agent begin to read at the instant given, or as soon as it is free.
-func (m *Sim) rouse(ch *channel, at kernel.Time) {
+func (m *Sim) rouse(who int32, at kernel.Time) {
+	ch := &m.chans[who]
 	if !ch.inTurn && ch.ready == kernel.Forever {
 		ch.begin = min(ch.begin, max(at, ch.busy))
+		m.turns[who] = ch.begin
 	}
 }
 
