@@ -26,6 +26,16 @@ PRIORITY, PLACEMENT = "ghostgym/Priority-v0", "ghostgym/Placement-v0"
         ({"invalid_action": "ignore"}, "raise"),
         ({"age_bound_us": -5}, "age_bound_us"),
         ({"no_such_option": 1}, "no_such_option"),
+        ({"workload": 3}, "workloads"),
+        ({"workload": ""}, "no name"),
+        ({"workload": "/dev/zero"}, "longer than"),
+        ({"profile": 3}, "profile: want text, got 3"),
+        ({"wakeup_preemption": "yes"}, "wakeup_preemption: want true or false"),
+        ({"horizon_bursts": "x"}, "horizon_bursts: want a number"),
+        ({"horizon_bursts": float("nan")}, "horizon"),
+        ({"inference_us": float("nan")}, "inference_us"),
+        ({"slice_us": 2**70}, "slice_us"),
+        ({"warmup": 1}, "warm-up"),
     ],
 )
 def test_configurations(kwargs, says):
@@ -45,12 +55,85 @@ def test_more_configurations():
     for make in (ghostgym.PriorityEnv, ghostgym.GhostVectorEnv):
         with pytest.raises(ghostgym.ConfigError, match="ansi"):
             make(render_mode="human")
-    with pytest.raises(ghostgym.ConfigError, match="num_envs"):
-        gym.make_vec(PRIORITY, num_envs=0)
+    for bad in (0, -1, 2.5, "2", None, 10**12):
+        with pytest.raises(ghostgym.ConfigError, match="num_envs"):
+            ghostgym.GhostVectorEnv(bad)
+    with pytest.raises(ghostgym.ConfigError, match=r"max_episode_steps: want a whole number, got 2\.5"):
+        ghostgym.GhostVectorEnv(2, max_episode_steps=2.5)
+    for bad in (-1, 1.5, 1000):
+        with pytest.raises(ghostgym.ConfigError, match="workers"):
+            ghostgym.GhostVectorEnv(2, workers=bad)
     env = gym.make(PRIORITY)
     with pytest.raises(ghostgym.ConfigError, match="seeds"):
         env.reset(options={"seeds": 3})
     assert issubclass(ghostgym.ConfigError, ValueError)
+
+
+GOOD = {"workload": "bimodal", "seed": 1, "episode": 0}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ({"seed": 1.5}, "seed: want a whole number"),
+        ({"seed": "x"}, "seed: want a whole number"),
+        ({"seed": {}}, "seed: want a whole number"),
+        ({"seed": [1]}, "seed: 1 given for 2"),
+        ({"seed": [1.5, 2]}, r"seed\[0\].*1\.5"),
+        ({"seed": [1, -2]}, r"seed\[1\].*-2"),
+        ({"seed": [2**64, 1]}, r"seed\[0\]"),
+        ({"options": {"instances": 3}}, "instances: want a list"),
+        ({"options": {"instances": []}}, "instances: 0 given"),
+        ({"options": {"instances": ["bimodal", None]}}, r"instances\[0\]"),
+        ({"options": {"instances": [None, {}]}}, r"instances\[1\]"),
+        ({"options": {"instances": [{**GOOD, "seed": -1}, None]}}, r"instances\[0\]\.seed.*-1"),
+        ({"options": {"instances": [None, {**GOOD, "episode": 0.5}]}}, r"instances\[1\]\.episode"),
+        ({"options": {"instances": [None, {**GOOD, "sed": 1}]}}, r"instances\[1\]\.sed: unknown"),
+        ({"options": {"instances": [GOOD, {**GOOD, "workload": 3}]}}, r"instances\[1\]\.workload: want text"),
+        ({"options": {"instances": [GOOD, {**GOOD, "workload": "nope"}]}}, "environment 1.*nope"),
+    ],
+)
+def test_resets_that_are_refused_change_nothing(arguments, says):
+    made = [ghostgym.GhostVectorEnv(2, workload="frame", horizon_bursts=60) for _ in range(2)]
+    for env in made:
+        env.reset(seed=1)
+    for step in range(200):
+        if step in (0, 5):
+            with pytest.raises(ghostgym.ConfigError, match=says):
+                made[0].reset(**arguments)
+        left, right = (env.step(np.zeros((2, 1), np.float32)) for env in made)
+        for a, b in zip(left[:4], right[:4], strict=True):
+            assert np.array_equal(a, b)
+
+
+def test_a_refused_first_reset_leaves_nothing_to_step():
+    env = ghostgym.GhostVectorEnv(2)
+    with pytest.raises(ghostgym.ConfigError, match="nope"):
+        env.reset(options={"instances": [GOOD, {**GOOD, "workload": "nope"}]})
+    with pytest.raises(ghostgym.OverError, match="environment 0"):
+        env.step(np.zeros((2, 1), np.float32))
+
+
+def test_a_step_of_one_that_is_over_steps_none():
+    n = 8
+    load = ["frame", "bimodal:load=0.9"]
+    made = [ghostgym.GhostVectorEnv(n, workload=load, autoreset="Disabled", horizon_bursts=60) for _ in range(2)]
+    over = np.zeros(n, bool)
+    for env in made:
+        env.reset(seed=1)
+    action = np.zeros((n, 1), np.float32)
+    while not over.any():
+        for env in made:
+            _, _, a, b, _ = env.step(action)
+            over = a | b
+    assert not over[0], "one before it could be stepped"
+    with pytest.raises(ghostgym.OverError, match=f"environment {int(np.argmax(over))}"):
+        made[0].step(action)
+    for env in made:
+        env.reset(options={"reset_mask": over})
+    left, right = (env.step(action) for env in made)
+    for a, b in zip(left[:4], right[:4], strict=True):
+        assert np.array_equal(a, b), "the others have missed no step"
 
 
 def test_step_before_reset_and_after_the_end():
@@ -84,6 +167,9 @@ def test_illegal_actions():
     for bad in (np.nan, 1.5, -np.inf):
         with pytest.raises(ghostgym.ActionError):
             keys.step(np.array([[0], [bad]], np.float32))
+    keys.step(np.array([[0.5], [1]]))  # float64 fits
+    with pytest.raises(ghostgym.ActionError):
+        keys.step(np.array([[0], [1e300]]))
     lax = gym.make(PRIORITY, workload="bimodal:load=0.95", horizon_bursts=50)
     lax.reset(seed=1)
     over = False
@@ -126,12 +212,17 @@ def test_models(tmp_path):
         ghostgym.Policy(proto.SerializeToString())
     assert "Sinh" in str(refused.value)
     policy = ghostgym.Policy(model)
-    for bad in (np.zeros(3), np.zeros((2, 3)), np.zeros((1, 1, net.inputs))):
+    ragged = [[1.0] * net.inputs, [2.0]]
+    complex_row = np.zeros(net.inputs, complex)
+    for bad in (np.zeros(3), np.zeros((2, 3)), np.zeros((1, 1, net.inputs)), ragged, complex_row, "x", None, 3):
         with pytest.raises(ghostgym.ShapeError):
             policy.score(bad)
     policy.close()
     with pytest.raises(ghostgym.ClosedError):
         policy.score(np.zeros(net.inputs))
+    for no_bytes in (None, 3, "model.onnx", np.zeros(3, np.uint8)):
+        with pytest.raises(ghostgym.ConfigError, match="want the bytes"):
+            ghostgym.Policy(no_bytes)
     with pytest.raises(OSError, match="absent"):
         ghostgym.load_policy(tmp_path / "absent.onnx")
 
@@ -190,3 +281,44 @@ def test_folders_that_cannot_be_written(tmp_path):
         )
     with pytest.raises(ghostgym.ConfigError, match="seedz"):
         _native.call("compare", {"seedz": 1})
+
+
+@pytest.mark.parametrize(
+    ("policies", "error", "says"),
+    [
+        ([b""], ghostgym.ModelError, "policy 0: model: .*empty"),
+        (["rr", b"\0" * 100], ghostgym.ModelError, "policy 1: model"),
+        ("rr", ghostgym.ConfigError, "want a list"),
+        (["rr", "learned"], ghostgym.ConfigError, "policy 1: .*needs a model"),
+        (["rr@nowhere"], ghostgym.ConfigError, "nowhere"),
+        ([bytearray(b"x")], ghostgym.ConfigError, r"policies\[0\].*bytearray"),
+    ],
+)
+def test_rollouts(policies, error, says):
+    env = ghostgym.GhostVectorEnv(1)
+    with pytest.raises(error, match=says):
+        env.rollout(policies, [GOOD])
+
+
+def test_what_else_a_rollout_is_given():
+    env = ghostgym.GhostVectorEnv(1)
+    for bad, says in (([], "0 instances"), (None, "list"), ([None], "instance"), ([3], r"instances\[0\]")):
+        with pytest.raises(ghostgym.ConfigError, match=says):
+            env.rollout(["rr"], bad)
+    with pytest.raises(ghostgym.ConfigError, match="workers: -1"):
+        env.rollout(["rr"], [GOOD], workers=-1)
+    net = export.ScoreNet(env.schema.width)
+    raw = net.to_onnx(net.initial(np.random.default_rng(1)))
+    with pytest.raises(ghostgym.ModelError, match=r"export\.stamp"):
+        env.rollout([raw], [GOOD])
+    with pytest.raises(ghostgym.ConfigError, match="fallback"):
+        env.rollout([export.with_metadata(raw, env)], [GOOD], fallback="learned")
+    for arguments, says in (
+        ({"n": 0}, "n 0"),
+        ({"n": "x"}, "n: want a whole number"),
+        ({"n": 1, "kinds": "bimodal"}, "kinds: want a list"),
+        ({"n": 1, "kinds": ["bimodel"]}, "bimodal"),
+        ({"n": 1, "seed": -1}, "seed"),
+    ):
+        with pytest.raises(ghostgym.ConfigError, match=says):
+            ghostgym.sample_instances(**arguments)

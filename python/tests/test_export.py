@@ -270,9 +270,8 @@ def test_metadata_of_others_is_kept_and_ours_replaced():
     proto = onnx.load_model_from_string(model)
     entry = proto.metadata_props.add()
     entry.key, entry.value = "author", "somebody"
-    again = export.with_metadata(
-        proto.SerializeToString(), "priority", {"cpus": (4, 8)}, seed=7, recipe={"a": [1]}
-    )
+    ranges = {"cpus": (4, 8)}
+    again = export.with_metadata(proto.SerializeToString(), "priority", ranges, seed=7, recipe={"a": [1]})
     meta = ghostgym.Policy(again).metadata
     assert meta["author"] == "somebody"
     assert json.loads(meta["ghostgym.ranges"]) == {"cpus": [4, 8]}
