@@ -55,7 +55,7 @@ func goldenRows() (names []string, versions map[string]int, values map[string][]
 		for b := range stats.LnGittins {
 			stats.LnGittins[b], stats.LnRest[b] = 10+float64(b)/7, 13-float64(b)/5
 		}
-		c := scene{stats: &stats, now: 1000 * us, slice: m.slice, perRef: math.Exp(-m.lnRef), waiting: m.waiting}
+		c := scene{stats: &stats, now: 1000 * us, lnSlice: math.Log(float64(m.slice)), perRef: math.Exp(-m.lnRef), waiting: m.waiting}
 		var row [taskWidth]float32
 		c.task(&m.task, m.running, &row)
 		add("task.", taskFeatures[:], row[:])

@@ -97,7 +97,7 @@ func slotFeatures() []Feature {
 type scene struct {
 	stats   *sched.Stats
 	now     kernel.Time
-	slice   kernel.Time
+	lnSlice float64
 	perRef  float64 // 1/ref, in 1/ns
 	waiting float64 // tasks per CPU of the queue
 }
@@ -147,7 +147,7 @@ func (c *scene) task(t *sched.Task, isRunning bool, row *[taskWidth]float32) {
 		lnWeight:    lnWeightOf(t.Nice),
 		lnWaiting:   clipped(math.Log(1+c.waiting) / 2),
 		utilisation: float32(g.Util),
-		lnSlice:     clipped((math.Log(float64(c.slice)) - ref) / 4),
+		lnSlice:     clipped((c.lnSlice - ref) / 4),
 		lnRef:       clipped((ref - lnUnit) / 4),
 	}
 	if t.Bursts > 0 {
@@ -192,7 +192,7 @@ func (s *Schema) Encode(v *sched.View, d *sched.Decision, row []float32) {
 	g := v.Stats()
 	n := v.Len(d.Queue)
 	c := scene{
-		stats: g, now: v.Now, slice: v.Slice(), perRef: 1 / g.Ref,
+		stats: g, now: v.Now, lnSlice: v.LnSlice(), perRef: 1 / g.Ref,
 		waiting: float64(n) / float64(max(v.CPUs(d.Queue), 1)),
 	}
 	c.task(v.Task(d.Task), d.Running, (*[taskWidth]float32)(row))

@@ -3,6 +3,7 @@ package sched
 import (
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/ghostgym/ghostgym/agent/kernel"
 )
@@ -91,6 +92,7 @@ type Core struct {
 	flight   flight
 
 	minBurst float64 // ns
+	lnSlice  float64
 	nBusy    int
 	nCPUs    int
 
@@ -121,6 +123,7 @@ func (c *Core) Reset(cfg Config) error {
 	c.view.c = c
 	c.flight.reset(cfg.MaxInFlight)
 	c.stats.reset(cfg.Nominal)
+	c.lnSlice = math.Log(float64(cfg.Slice))
 	c.minBurst = float64(MinSlowdownBurst(cfg.SwitchCost))
 	for range topo.CPUs {
 		c.cpus = append(c.cpus, cpu{task: -1, queue: -1, available: true})

@@ -147,6 +147,13 @@ func (f *flight) endHold(now Time) (slot int32, ok bool) {
 }
 
 func (f *flight) deadline() Time {
+	if f.open == 0 && f.first == len(f.held) {
+		return kernel.Forever
+	}
+	return f.earliest()
+}
+
+func (f *flight) earliest() Time {
 	d := kernel.Forever
 	if r := f.head(); r != nil {
 		d = r.expires

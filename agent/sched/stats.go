@@ -9,8 +9,45 @@ const (
 	binOctave = 0.65
 )
 
-// Bin is the bin of a burst length in ns.
+// Bin is the bin of a burst length in ns. It looks up what binOf computes: a logarithm for each row and burst would be felt.
 func Bin(ns float64) int {
+	if !(ns > binBase) {
+		return 0
+	}
+	octave := int(math.Float64bits(ns)>>52) - (1023 + binFirst)
+	if octave >= len(binGuess) {
+		return Bins - 1
+	}
+	i := int(binGuess[octave])
+	for ns >= binFloors[i+1] { // twice at most
+		i++
+	}
+	return i
+}
+
+const binFirst = 8 // the octave of binBase: 2^8 ≤ binBase < 2^9
+
+// binFloors are the least length of each bin, and infinity; binGuess is the bin where each octave from binFirst on begins.
+var binFloors, binGuess = func() (floors [Bins + 1]float64, guess [48]uint8) {
+	for i := 1; i < Bins; i++ {
+		lo, hi := math.Float64bits(binBase), math.Float64bits(1e15)
+		for lo+1 < hi {
+			if m := (lo + hi) / 2; binOf(math.Float64frombits(m)) < i {
+				lo = m
+			} else {
+				hi = m
+			}
+		}
+		floors[i] = math.Float64frombits(hi)
+	}
+	floors[Bins] = math.Inf(1)
+	for e := range guess {
+		guess[e] = uint8(binOf(math.Ldexp(1, binFirst+e)))
+	}
+	return floors, guess
+}()
+
+func binOf(ns float64) int {
 	if ns <= binBase {
 		return 0
 	}

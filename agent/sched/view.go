@@ -36,3 +36,6 @@ func (v *View) Stats() *Stats { return &v.c.stats }
 
 // Slice is the common slice.
 func (v *View) Slice() Time { return v.c.cfg.Slice }
+
+// LnSlice is the logarithm of the common slice in ns.
+func (v *View) LnSlice() float64 { return v.c.lnSlice }
