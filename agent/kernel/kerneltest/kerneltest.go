@@ -41,6 +41,8 @@ func Run(t *testing.T, open func(t *testing.T, s Scenario) kernel.Kernel) {
 		{"stale barriers", Scenario{CPUs: 1, Tasks: []Task{{Burst: 100 * us, Bursts: 1}}}, stale},
 		{"refusals", Scenario{CPUs: 1, Tasks: []Task{{Burst: 100 * us, Bursts: 1}}}, refusals},
 		{"replaced", Scenario{CPUs: 1, Tasks: []Task{{Burst: 5000 * us, Bursts: 1}, {Burst: 100 * us, Bursts: 1}}}, replaced},
+		{"taken off", Scenario{CPUs: 1, Tasks: []Task{{Burst: 5000 * us, Bursts: 1}}}, takenOff},
+		{"deadline", Scenario{CPUs: 1, Tasks: []Task{{Burst: 50000 * us, Bursts: 1}}}, deadline},
 		{"close", Scenario{CPUs: 1, Tasks: many(3)}, closes},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -396,6 +398,42 @@ func replaced(t *testing.T, d *driver) {
 	if d.tasks[a].replaced != 1 {
 		t.Errorf("the victim was told %d times", d.tasks[a].replaced)
 	}
+}
+
+// takenOff: a transaction with task zero takes a CPU's task off it, and nobody takes its place.
+func takenOff(t *testing.T, d *driver) {
+	ch, id := d.first()
+	n := d.cpuOf(ch)
+	if set := d.k.Affinity(id); !set.Has(n) {
+		t.Errorf("task %v, which is pinned to no CPU, may not use CPU %d", id, n)
+	}
+	d.act(ch)
+	d.expect = map[kernel.TaskID]bool{id: true}
+	if got := d.outcome(ch, kernel.Txn{CPU: n}); got != kernel.StateDone {
+		t.Errorf("taking the task off: %v", got)
+	}
+	if got := d.outcome(ch, kernel.Txn{CPU: n}); got != kernel.StateDone {
+		t.Errorf("taking nothing off: %v", got)
+	}
+	d.finish()
+	if x := d.tasks[id]; x.replaced != 1 || !x.gone {
+		t.Errorf("the task was told %d times that it had lost its CPU, gone: %v", x.replaced, x.gone)
+	}
+}
+
+// deadline: Poll comes back when it was told to, with nothing, and not before.
+func deadline(t *testing.T, d *driver) {
+	ch, _ := d.first()
+	d.act(ch)
+	until := d.k.Now() + 200*kernel.Microsecond
+	ch, msgs, err := d.k.Poll(nil, until)
+	if ch != -1 || len(msgs) != 0 || err != nil || d.k.Now() < until {
+		t.Errorf("nothing happened until %d: channel %d, %d messages, %v at %d", until, ch, len(msgs), err, d.k.Now())
+	}
+	if ch, msgs, err := d.k.Poll(nil, until); ch != -1 || len(msgs) != 0 || err != nil {
+		t.Errorf("a deadline that is over: channel %d, %d messages, %v", ch, len(msgs), err)
+	}
+	d.finish()
 }
 
 func closes(t *testing.T, d *driver) {
