@@ -186,3 +186,21 @@ def test_a_library_of_another_version_is_refused(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(ghostgym, "__version__", "9.9.9")
     with pytest.raises(ImportError, match=r"9\.9\.9"):
         _native._open(str(_native._PATH))
+
+
+def hashes_of(workload: str) -> list[str]:
+    """Whole episodes, in a process that has its own library."""
+    env = ghostgym.GhostVectorEnv(1, horizon_bursts=200)
+    instances = [{"workload": workload, "seed": s, "episode": 0} for s in range(20)]
+    played = env.rollout(["rr", "gittins+wp"], instances, workers=2)
+    return [h for row in played.trace_hash for h in row]
+
+
+@pytest.mark.parametrize("method", ["fork", "forkserver", "spawn"])
+def test_runs_are_the_same_in_children(method: str) -> None:
+    loads = ["rocksdb:load=0.9", "sched_bench:threads=30"]
+    here = [hashes_of(w) for w in loads]
+    with multiprocessing.get_context(method).Pool(2) as pool:
+        there = pool.map_async(hashes_of, loads).get(timeout=DEADLINE)
+    assert there == here
+    assert len(set(here[0])) == 40

@@ -52,6 +52,46 @@ def test_a_vector_is_its_singles(name, workers):
     assert len(hashes) == n
 
 
+@pytest.mark.parametrize("mode", ["NextStep", "SameStep", "Disabled"])
+@pytest.mark.parametrize("name", IDS)
+def test_each_mode_is_its_singles_with_resets_between(name, mode):
+    """Over several episodes each, of workloads that end at different steps."""
+    n, loads = 6, ["bimodal:load=0.9", "rocksdb:load=0.9", "heavytail:load=0.9"]
+    vector = gym.make_vec(name, num_envs=n, workload=loads, horizon_bursts=30, autoreset=mode, workers=2)
+    singles = [gym.make(name, workload=loads[i % 3], horizon_bursts=30) for i in range(n)]
+    rows, info = vector.reset(seed=3)
+    for i, env in enumerate(singles):
+        assert np.array_equal(env.reset(seed=3 + i)[0], rows[i])
+    over, episodes = np.zeros(n, bool), np.zeros(n, int)
+    for step in range(250):
+        actions = actions_for(vector.single_action_space, n, step)
+        if mode == "Disabled" and over.any():
+            rows, info = vector.reset(options={"reset_mask": over})
+            for i in np.flatnonzero(over):
+                assert np.array_equal(rows[i], singles[i].reset()[0])
+        rows, reward, terminated, truncated, info = vector.step(actions)
+        told = info.get("final_info", info)
+        for i, env in enumerate(singles):
+            if mode == "NextStep" and over[i]:
+                row, one = env.reset()
+                assert (reward[i], terminated[i], truncated[i]) == (0, False, False)
+            else:
+                row, r, a, b, one = env.step(actions[i])
+                assert (r, a, b) == (reward[i], terminated[i], truncated[i])
+                if a or b:
+                    episodes[i] += 1
+                    for key in ("trace_hash", "return", "instance", "figures", "illegal_actions"):
+                        assert told[key][i] == one[key], key
+                if mode == "SameStep" and (a or b):
+                    assert np.array_equal(info["final_obs"][i], row)
+                    row, one = env.reset()
+            assert np.array_equal(rows[i], row)
+            assert np.array_equal(info["action_mask"][i], one["action_mask"])
+        over = terminated | truncated
+    assert episodes.min() > 1
+    assert len(set(episodes.tolist())) > 1
+
+
 def test_next_step():
     env = gym.make_vec(IDS[0], num_envs=3, workload="bimodal:load=0.9", horizon_bursts=30)
     assert env.metadata["autoreset_mode"] is AutoresetMode.NEXT_STEP
