@@ -35,7 +35,7 @@ func (c *Core) Act(ch kernel.Channel, now Time, dst []kernel.Txn) []kernel.Txn {
 	if q.asked && q.idle == 0 {
 		dst = c.preempt(q, dst)
 	}
-	q.asked = false
+	q.asked, q.acted = false, c.turn
 	return dst
 }
 
@@ -84,11 +84,12 @@ func (c *Core) grant(dst []kernel.Txn, q *queue, index int, n, victim int32, age
 	return append(dst, kernel.Txn{Task: t.ID, CPU: n, Barrier: t.Seq, Slice: slice})
 }
 
-// preempt lets waking and new tasks of this turn's batch take CPUs from running tasks with greater keys, the worst first.
+// preempt lets waking and new tasks that were placed since the queue's agent acted last take CPUs from running tasks with greater
+// keys, the worst first. With a queue per CPU, another agent's turn may have placed them.
 func (c *Core) preempt(q *queue, dst []kernel.Txn) []kernel.Txn {
 	for q.len() > 0 {
 		t := &c.tasks[q.at(0).task]
-		if t.batch != c.turn || !comesAnew(t.Reason) {
+		if t.batch <= q.acted || !comesAnew(t.Reason) {
 			break
 		}
 		worst, key := int32(-1), t.Key

@@ -2,6 +2,7 @@ package sched
 
 import (
 	"math"
+	"slices"
 
 	"github.com/ghostgym/ghostgym/agent/kernel"
 )
@@ -29,6 +30,7 @@ func (c *Core) openBatch() {
 			continue
 		}
 		c.fates.Trivial++
+		t.batch = 0
 		t.State = Queued // its place is taken below, once nothing is judged by the length of queues any more
 		c.trivials = append(c.trivials, i)
 	}
@@ -50,7 +52,6 @@ func (c *Core) openBatch() {
 	}
 	for i := range c.queues {
 		q := &c.queues[i]
-		q.asked = false
 		if c.cfg.Preempt && q.pending > 0 && q.idle == 0 && len(c.pending) > 0 {
 			c.askRunning(int32(i), q)
 		}
@@ -79,12 +80,10 @@ func (c *Core) asks(t *Task) bool {
 // a task that comes anew. A preempted task does not preempt in its turn, or two tasks that a policy judges differently running and
 // waiting would take the CPU from each other for ever, without any time passing.
 func (c *Core) askRunning(index int32, q *queue) {
-	for _, d := range c.batch {
-		q.asked = q.asked || d.Queue == index && comesAnew(d.Reason)
-	}
-	if !q.asked {
+	if !slices.ContainsFunc(c.batch, func(d Decision) bool { return d.Queue == index && comesAnew(d.Reason) }) {
 		return
 	}
+	q.asked = true
 	for _, n := range q.cpus {
 		if i := c.cpus[n].task; i >= 0 {
 			t := &c.tasks[i]

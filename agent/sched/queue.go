@@ -21,7 +21,8 @@ type queue struct {
 	idle    int // its CPUs that are available and have no task
 	cpus    []int32
 	pending int           // tasks of this turn's batch that go here
-	asked   bool          // the batch asked for the keys of its running tasks
+	asked   bool          // the keys of its running tasks were asked for since its agent acted last
+	acted   uint64        // the turn in which its agent acted last
 	trivial bool          // this turn's enqueues here need no answer
 	seen    [Slots]uint64 // serials of the first tasks, as the policy saw them
 	seenN   int
@@ -32,7 +33,7 @@ const frontRoom = 16
 func (q *queue) reset(order Order) {
 	q.buf, q.head, q.order = q.buf[:0], 0, order
 	q.pinned, q.minV, q.oldest, q.newest = 0, 0, -1, -1
-	q.running, q.idle, q.pending, q.asked = 0, 0, 0, false
+	q.running, q.idle, q.pending, q.asked, q.acted = 0, 0, 0, false, 0
 }
 
 func (q *queue) len() int        { return len(q.buf) - q.head }

@@ -63,7 +63,7 @@ type Task struct {
 
 	decision uint64 // the open decision, 0 if none
 	serial   uint64 // order of becoming runnable: breaks ties, and tells one stay in the queue from the next
-	batch    uint64 // the turn whose batch it belonged to
+	batch    uint64 // the turn whose answer placed it, 0 if it was not asked
 	older    int32  // list of waiting tasks by age
 	younger  int32
 	slot     uint32
