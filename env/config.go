@@ -1,8 +1,6 @@
 package env
 
 import (
-	"errors"
-	"fmt"
 	"math"
 	"strings"
 
@@ -12,16 +10,6 @@ import (
 	"github.com/ghostgym/ghostgym/agent/sched"
 	"github.com/ghostgym/ghostgym/env/workload"
 )
-
-// ErrConfig is matched by errors about what was asked for.
-var ErrConfig = errors.New("configuration")
-
-type configError struct{ err error }
-
-func (e *configError) Error() string   { return e.err.Error() }
-func (e *configError) Unwrap() []error { return []error{ErrConfig, e.err} }
-
-func badConfig(format string, args ...any) error { return &configError{fmt.Errorf(format, args...)} }
 
 // Autoreset is what a vector does when an episode ends.
 type Autoreset uint8
@@ -158,11 +146,8 @@ type InstanceSpec struct {
 func BuildInstance(spec string) (*workload.Instance, error) {
 	name, p, err := workload.Parse(spec)
 	if err != nil {
-		return nil, &configError{err}
+		return nil, AsConfig(err)
 	}
 	in, err := workload.Build(name, p)
-	if err != nil {
-		return nil, &configError{err}
-	}
-	return in, nil
+	return in, AsConfig(err)
 }

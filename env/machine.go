@@ -60,8 +60,10 @@ type Machine struct {
 	beat     func() error // calls pulse; made once: a method value is allocated
 }
 
-// Reset makes the machine ready for a run, keeping its memory.
-func (m *Machine) Reset(s Setup) error {
+// Reset makes the machine ready for a run, keeping its memory. Its errors are about the setup.
+func (m *Machine) Reset(s Setup) error { return AsConfig(m.reset(s)) }
+
+func (m *Machine) reset(s Setup) error {
 	if s.Instance == nil {
 		return errors.New("env: a workload instance is needed")
 	}

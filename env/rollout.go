@@ -96,8 +96,7 @@ func Rollout(ctx context.Context, r RolloutRequest) (*Rollouts, error) {
 			defer wg.Done()
 			defer func() {
 				if p := recover(); p != nil {
-					buf := make([]byte, 4096)
-					w.err = fmt.Errorf("env: internal error: %v\n%s", p, buf[:runtime.Stack(buf, false)])
+					w.err = PanicError(p)
 				}
 				if w.err != nil {
 					next.Store(int64(n)) // the others end what they have begun
@@ -124,8 +123,7 @@ func Rollout(ctx context.Context, r RolloutRequest) (*Rollouts, error) {
 
 func (p *PolicyRef) scheduler(r *RolloutRequest) (*Scheduler, error) {
 	if p.Model == nil {
-		s, err := ParseScheduler(p.Name, nil, r.Fallback)
-		return s, err
+		return ParseScheduler(p.Name, nil, r.Fallback)
 	}
 	m, err := models.Load(p.Model)
 	if err != nil {

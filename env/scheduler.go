@@ -2,7 +2,6 @@ package env
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 
 	"github.com/ghostgym/ghostgym/agent/kernel/sim"
@@ -44,12 +43,12 @@ func ParseScheduler(text string, model *models.Model, fallback string) (*Schedul
 	}
 	spec, err := policy.ParseSpec(head, sim.Profiles()...)
 	if err != nil {
-		return nil, &configError{err}
+		return nil, AsConfig(err)
 	}
 	s.spec = spec
 	if s.entry.Name == "" {
 		if s.entry, err = policy.Find(spec.Policy); err != nil {
-			return nil, &configError{err}
+			return nil, AsConfig(err)
 		}
 	}
 	if s.entry.NeedsModel {
@@ -68,7 +67,7 @@ func ParseScheduler(text string, model *models.Model, fallback string) (*Schedul
 		}
 		_, err := model.NewPolicy(s.fallback) // what it would refuse, it refuses now
 		if err != nil {
-			return nil, &configError{err}
+			return nil, AsConfig(err)
 		}
 		return s, nil
 	}
@@ -122,7 +121,7 @@ func (s *Scheduler) Setup(setup *Setup, p policy.Policy) error {
 	setup.Order, setup.Preempt, setup.ToBlock, setup.Policy = s.order, s.spec.Preempt, s.entry.RunToBlock, p
 	if s.spec.Profile != "" {
 		if setup.Profile != "" && setup.Profile != s.spec.Profile {
-			return fmt.Errorf("scheduler %q: profile %q is asked for besides", s.text, setup.Profile)
+			return badConfig("scheduler %q: profile %q is asked for besides", s.text, setup.Profile)
 		}
 		setup.Profile = s.spec.Profile
 	}

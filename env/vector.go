@@ -1,14 +1,14 @@
 package env
 
 import (
+	"cmp"
 	"fmt"
-	"runtime"
+	"runtime/debug"
 	"sync"
 	"unsafe"
 
 	"github.com/vmihailenco/msgpack/v5"
 
-	"github.com/ghostgym/ghostgym/agent/feature"
 	"github.com/ghostgym/ghostgym/agent/sched"
 	"github.com/ghostgym/ghostgym/env/workload"
 )
@@ -67,6 +67,7 @@ type Ended struct {
 type shard struct {
 	from, to int
 	err      error
+	panicked error
 }
 
 // Field describes one buffer that Bind wants. Type is NumPy's name of the element.
@@ -106,7 +107,7 @@ func NewVector(cfg Config) (*Vector, error) {
 	probe := v.cfg.setup
 	probe.Instance = v.envs[0].instance
 	if err := v.envs[0].Machine.Reset(probe); err != nil { // profile and the like are refused now, not at the first reset
-		return nil, &configError{err}
+		return nil, err
 	}
 	workers := max(1, min(cfg.Workers, cfg.NumEnvs))
 	for w := range workers {
@@ -371,16 +372,23 @@ func (v *Vector) each(f func(*shard)) error {
 	for _, ch := range v.wake {
 		ch <- f
 	}
-	f(&v.shards[0])
-	v.join.Wait()
-	var err error
+	v.first(f)
+	var err, panicked error
 	for i := range v.shards {
-		if err == nil {
-			err = v.shards[i].err
-		}
-		v.shards[i].err = nil
+		sh := &v.shards[i]
+		err, panicked = cmp.Or(err, sh.err), cmp.Or(panicked, sh.panicked)
+		sh.err, sh.panicked = nil, nil
+	}
+	if panicked != nil {
+		panic(panicked) // as if it had happened here
 	}
 	return err
+}
+
+// first runs f over the first shard and waits for the others, also if f panics: who meets the panic may give up the buffers.
+func (v *Vector) first(f func(*shard)) {
+	defer v.join.Wait()
+	f(&v.shards[0])
 }
 
 func (v *Vector) work(ch chan func(*shard), sh *shard) {
@@ -389,13 +397,12 @@ func (v *Vector) work(ch chan func(*shard), sh *shard) {
 	}
 }
 
-// guarded turns a panic of a worker, which nobody could recover otherwise, into an error of the shard.
+// guarded keeps a panic of a worker, which nobody could recover there, for the caller of each.
 func (v *Vector) guarded(f func(*shard), sh *shard) {
 	defer v.join.Done()
 	defer func() {
 		if p := recover(); p != nil {
-			buf := make([]byte, 4096)
-			sh.err = fmt.Errorf("env: internal error: %v\n%s", p, buf[:runtime.Stack(buf, false)])
+			sh.panicked = fmt.Errorf("%v, in a worker:\n%s", p, debug.Stack())
 		}
 	}()
 	f(sh)
@@ -405,9 +412,6 @@ func (v *Vector) guarded(f func(*shard), sh *shard) {
 func (v *Vector) Info() ([]byte, error) {
 	return msgpack.Marshal(map[string]any{"ended": v.ended})
 }
-
-// Schema is what the rows mean.
-func (v *Vector) Schema() *feature.Schema { return v.cfg.schema }
 
 // Close ends the workers. It may be called twice.
 func (v *Vector) Close() error {

@@ -3,7 +3,6 @@ package compare
 import (
 	"context"
 	"errors"
-	"fmt"
 	"path/filepath"
 	"sort"
 
@@ -25,7 +24,7 @@ func asConfig(err error) error {
 	if err == nil || errors.Is(err, env.ErrConfig) || errors.Is(err, context.Canceled) {
 		return err
 	}
-	return fmt.Errorf("%w: %w", env.ErrConfig, err)
+	return env.AsConfig(err)
 }
 
 func compareCall(ctx context.Context, req []byte) ([]byte, error) {

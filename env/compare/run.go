@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"sync"
 
 	"github.com/ghostgym/ghostgym/agent/metrics"
@@ -69,8 +68,7 @@ func (x *execution) take() *Run {
 func (x *execution) work(ctx context.Context) {
 	defer func() {
 		if p := recover(); p != nil { // nobody else could
-			buf := make([]byte, 4096)
-			x.fail(fmt.Errorf("compare: internal error: %v\n%s", p, buf[:runtime.Stack(buf, false)]))
+			x.fail(env.PanicError(p))
 		}
 	}()
 	w := newWorker(&x.c.plan)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"unsafe"
@@ -70,7 +69,7 @@ func (t *table) use(h int64) (*object, error) {
 func (o *object) release(err *error) {
 	if p := recover(); p != nil {
 		o.broken = true
-		*err = panicError(p)
+		*err = env.PanicError(p)
 	}
 	o.mu.Unlock()
 }
@@ -93,12 +92,8 @@ func (t *table) close(h int64) (err error) {
 // recovered turns a panic into the call's error.
 func recovered(err *error) {
 	if p := recover(); p != nil {
-		*err = panicError(p)
+		*err = env.PanicError(p)
 	}
-}
-
-func panicError(p any) error {
-	return fmt.Errorf("internal error, please report it: %v\n%s", p, debug.Stack())
 }
 
 // acquire finds a handle's object as a T, which names what the handle should have been.

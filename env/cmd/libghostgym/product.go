@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/vmihailenco/msgpack/v5"
 
@@ -23,7 +24,7 @@ var product = backend{
 			hashes = append(hashes, s.Kind+"="+s.Hash())
 		}
 		slices.Sort(hashes)
-		return hashes[0] + "," + hashes[1]
+		return strings.Join(hashes, ",")
 	},
 	calls:  allCalls(),
 	vector: openVector,
@@ -32,12 +33,8 @@ var product = backend{
 
 func allCalls() map[string]call {
 	all := map[string]call{}
-	for name, f := range env.Calls() {
-		all[name] = f
-	}
-	for name, f := range compare.Calls() {
-		all[name] = f
-	}
+	maps.Copy(all, env.Calls())
+	maps.Copy(all, compare.Calls())
 	maps.Copy(all, selftestCalls)
 	all["render"], all["progress"] = renderCall, progressCall
 	return all
