@@ -13,6 +13,9 @@ import (
 // Decode reads a request strictly: an unknown key is an error, since a misspelt option would silently do nothing. The
 // error says which value is wrong.
 func Decode(req []byte, dst any) error {
+	if err := wellFormed(req); err != nil {
+		return badConfig("request of %d bytes: %w", len(req), err)
+	}
 	err := strict(req, dst)
 	if err == nil {
 		return nil

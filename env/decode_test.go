@@ -1,8 +1,12 @@
 package env
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"math"
+	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -45,11 +49,61 @@ func TestDecodeNamesWhatIsWrong(t *testing.T) {
 			t.Errorf("%v: %v, want %s", c.req, err, c.want)
 		}
 	}
-	for _, cut := range [][]byte{nil, {0x81}, {0xc1}, {0x81, 0xa1}} {
-		if err := Decode(cut, &Config{}); !errors.Is(err, ErrConfig) {
-			t.Errorf("%x: %v", cut, err)
+	for i, bad := range [][]byte{
+		nil, {0x81}, {0xc1}, {0x81, 0xa1},
+		append([]byte("\x81\xa9workloads"), 0xdd, 0xff, 0xff, 0xff, 0xff), // a list of four thousand million texts, none of which follows
+		append([]byte("\x81\xa9workloads"), 0xdf, 0xff, 0xff, 0xff, 0xff),
+		[]byte("\xd70\xdf0000000"),        // an extension: the decoder takes what it holds for a map
+		bytes.Repeat([]byte{0x91}, 1<<20), // lists in lists
+		append(packed(t, object{}), 0x80), // one more
+	} {
+		if err := Decode(bad, &Config{}); !errors.Is(err, ErrConfig) {
+			t.Errorf("%d: %v", i, err)
 		}
 	}
+}
+
+// TestWellFormedTakesEveryType that an encoder writes, in every width, and nothing that lacks its last byte.
+func TestWellFormedTakesEveryType(t *testing.T) {
+	list := func(n int) []any { return make([]any, n) }
+	table := object{}
+	for i := range 70000 {
+		table[strconv.Itoa(i)] = i
+	}
+	for i, v := range []any{
+		nil, true, 7, -7, 200, -200, 40000, -40000, int64(1) << 31, -int64(1) << 32, uint64(math.MaxUint64), float32(.5), .5,
+		"", "text", strings.Repeat("x", 200), strings.Repeat("x", 300), strings.Repeat("x", 70000),
+		[]byte{1}, make([]byte, 300), make([]byte, 70000), list(3), list(300), list(70000), object{"a": list(2)}, table,
+	} {
+		b := packed(t, v)
+		if err := wellFormed(b); err != nil {
+			t.Errorf("value %d: %v", i, err)
+		}
+		if err := wellFormed(b[:len(b)-1]); !errors.Is(err, errCutShort) {
+			t.Errorf("value %d, cut: %v", i, err)
+		}
+	}
+}
+
+// FuzzDecode: whatever the bytes, an answer or an error about them, and no more memory than a multiple of their length.
+func FuzzDecode(f *testing.F) {
+	f.Add(packed(f, object{"num_envs": 2, "workloads": []any{"frame"}, "profile": "ideal"}))
+	f.Add(packed(f, object{"policies": []any{"rr"}, "instances": []any{object{"workload": "frame", "seed": 1}}}))
+	f.Add([]byte("\x81\xa9instances\xdd\xff\xff\xff\xff"))
+	f.Fuzz(func(t *testing.T, req []byte) {
+		for _, dst := range []any{&Config{}, &RolloutRequest{}, &resetRequest{}} {
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			err := Decode(req, dst)
+			runtime.ReadMemStats(&after)
+			if made := after.TotalAlloc - before.TotalAlloc; made > uint64(1<<23+1000*len(req)) {
+				t.Errorf("%d bytes of memory for %d", made, len(req))
+			}
+			if err != nil && !errors.Is(err, ErrConfig) {
+				t.Errorf("%T: %v", dst, err)
+			}
+		}
+	})
 }
 
 // TestRefusedCallsChangeNothing: neither a reset that one environment cannot take nor a step that one cannot make.

@@ -45,10 +45,7 @@ func openVector(req []byte) (vector, error) {
 	var cfg struct {
 		Selftest int `msgpack:"selftest"`
 	}
-	if err := msgpack.Unmarshal(req, &cfg); err != nil {
-		return nil, fail(errConfig, "the configuration is not msgpack of a map: %v", err)
-	}
-	if cfg.Selftest > 0 {
+	if env.Decode(req, &cfg) == nil && cfg.Selftest > 0 {
 		return newCounters(cfg.Selftest)
 	}
 	return env.Open(req)
