@@ -23,21 +23,21 @@ const (
 
 var autoresets = []string{"next_step", "same_step", "disabled"}
 
-// Options say what an episode is like, besides its instance. Durations are in microseconds.
+// Options say what an episode is like, besides its instance. Durations are in microseconds; those absent are as Setup says.
 type Options struct {
-	Schema         string  `msgpack:"schema"` // "priority" or "placement"
-	Profile        string  `msgpack:"profile"`
-	Preempt        bool    `msgpack:"wakeup_preemption"`
-	Events         string  `msgpack:"events"`
-	Timing         string  `msgpack:"timing"`
-	Reward         string  `msgpack:"reward"`
-	HorizonBursts  float64 `msgpack:"horizon_bursts"`
-	MaxSteps       int64   `msgpack:"max_episode_steps"`
-	InvalidAction  string  `msgpack:"invalid_action"` // "back" or "raise"
-	AgeBoundMicros float64 `msgpack:"age_bound_us"`
-	InferMicros    float64 `msgpack:"inference_us"` // negative: the profile's
-	SliceMicros    float64 `msgpack:"slice_us"`
-	Warmup         float64 `msgpack:"warmup"`
+	Schema         string   `msgpack:"schema"` // "priority" or "placement"
+	Profile        string   `msgpack:"profile"`
+	Preempt        bool     `msgpack:"wakeup_preemption"`
+	Events         string   `msgpack:"events"`
+	Timing         string   `msgpack:"timing"`
+	Reward         string   `msgpack:"reward"`
+	HorizonBursts  *float64 `msgpack:"horizon_bursts"`
+	MaxSteps       int64    `msgpack:"max_episode_steps"`
+	InvalidAction  string   `msgpack:"invalid_action"` // "back" or "raise"
+	AgeBoundMicros *float64 `msgpack:"age_bound_us"`
+	InferMicros    *float64 `msgpack:"inference_us"`
+	SliceMicros    *float64 `msgpack:"slice_us"`
+	Warmup         float64  `msgpack:"warmup"`
 
 	schema *feature.Schema
 	setup  Setup
@@ -55,11 +55,19 @@ type Config struct {
 // maxEnvs bounds what a slip of the pen can ask for.
 const maxEnvs = 1 << 16
 
-func micros(name string, v float64) (kernel.Time, error) {
-	if math.IsNaN(v) || v < 0 || v > 1e12 {
-		return 0, badConfig("%s: %v is no span in microseconds", name, v)
+// maxMicros bounds spans: eleven days.
+const maxMicros = 1e12
+
+// micros is an option's span; absent where v is nil.
+func micros(name string, v *float64, least, absent kernel.Time) (kernel.Time, error) {
+	if v == nil {
+		return absent, nil
 	}
-	return kernel.Time(math.Round(v * 1e3)), nil
+	ns := math.Round(*v * 1e3)
+	if !(ns >= float64(least) && *v <= maxMicros) {
+		return 0, badConfig("%s: %v is not between %v and %g microseconds", name, *v, float64(least)/1e3, maxMicros)
+	}
+	return kernel.Time(ns), nil
 }
 
 // resolve checks the options and fills in the setup that they stand for.
@@ -68,7 +76,7 @@ func (o *Options) resolve() error {
 	if o.schema, err = schemaByName(o.Schema); err != nil {
 		return err
 	}
-	s := Setup{Profile: o.Profile, Bursts: o.HorizonBursts, MaxSteps: o.MaxSteps, Preempt: o.Preempt, Reward: o.Reward, Warmup: o.Warmup}
+	s := Setup{Profile: o.Profile, MaxSteps: o.MaxSteps, Preempt: o.Preempt, Reward: o.Reward, Warmup: o.Warmup}
 	if s.Order = o.schema.Order(); s.Preempt && s.Order != sched.ByKey {
 		return badConfig("wakeup_preemption: it needs keys, and %s names slots", o.Schema)
 	}
@@ -90,16 +98,19 @@ func (o *Options) resolve() error {
 	if o.MaxSteps < 0 {
 		return badConfig("max_episode_steps: %d is negative", o.MaxSteps)
 	}
-	if s.AgeBound, err = micros("age_bound_us", o.AgeBoundMicros); err != nil {
-		return err
-	}
-	if s.Slice, err = micros("slice_us", o.SliceMicros); err != nil {
-		return err
-	}
-	if s.Inference = -1; !(o.InferMicros < 0) {
-		if s.Inference, err = micros("inference_us", o.InferMicros); err != nil {
-			return err
+	if o.HorizonBursts != nil {
+		if s.Bursts = *o.HorizonBursts; !(s.Bursts > 0) {
+			return badConfig("horizon_bursts: %v is no positive number", s.Bursts)
 		}
+	}
+	if s.AgeBound, err = micros("age_bound_us", o.AgeBoundMicros, 1, 0); err != nil {
+		return err
+	}
+	if s.Slice, err = micros("slice_us", o.SliceMicros, 1, 0); err != nil {
+		return err
+	}
+	if s.Inference, err = micros("inference_us", o.InferMicros, 0, -1); err != nil {
+		return err
 	}
 	o.setup = s
 	return nil

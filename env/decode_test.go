@@ -108,7 +108,7 @@ func FuzzDecode(f *testing.F) {
 
 // TestRefusedCallsChangeNothing: neither a reset that one environment cannot take nor a step that one cannot make.
 func TestRefusedCallsChangeNothing(t *testing.T) {
-	config := Config{Options: Options{Schema: "priority", HorizonBursts: 40, InferMicros: -1}, NumEnvs: 2,
+	config := Config{Options: Options{Schema: "priority", HorizonBursts: new(40.0)}, NumEnvs: 2,
 		Workloads: []string{"bimodal"}, Autoreset: "disabled"}
 	b := newBound(t, config)
 	bad := packed(t, object{"instances": []any{object{"workload": "frame"}, object{"workload": "nope"}}})
@@ -162,7 +162,7 @@ func TestRolloutTellsTheFirstFailure(t *testing.T) {
 	for _, workers := range []int{1, 3, 16} {
 		_, err := Rollout(context.Background(), RolloutRequest{
 			Policies: []PolicyRef{{Name: "rr"}, {Name: "las"}}, Instances: instances,
-			Options: Options{Schema: "priority", HorizonBursts: 40, InferMicros: -1}, Workers: workers,
+			Options: Options{Schema: "priority", HorizonBursts: new(40.0)}, Workers: workers,
 		})
 		if err == nil || strings.Count(err.Error(), "rollout: instance") != 1 || !strings.HasPrefix(err.Error(), "rollout: instance 7:") {
 			t.Errorf("%d workers: %v", workers, err)

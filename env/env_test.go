@@ -85,7 +85,7 @@ func TestReturnsOrderSchedulers(t *testing.T) {
 func TestVectorEqualsSingles(t *testing.T) {
 	for _, schema := range []string{"priority", "placement"} {
 		for _, workers := range []int{1, 2} {
-			vec := newBound(t, Config{Options: Options{Schema: schema, HorizonBursts: 60, InferMicros: -1, Preempt: schema == "priority"},
+			vec := newBound(t, Config{Options: Options{Schema: schema, HorizonBursts: new(60.0), Preempt: schema == "priority"},
 				NumEnvs: 7, Workloads: []string{"heavytail:load=0.9", "bimodal:load=0.9"}, Workers: workers, Autoreset: "same_step"})
 			vec.reset(t, 5)
 			singles := make([]*bound, 7)
@@ -236,7 +236,7 @@ func TestLittlesLaw(t *testing.T) {
 
 func TestVectorStepsDoNotAllocate(t *testing.T) {
 	for _, schema := range []string{"priority", "placement"} {
-		b := newBound(t, Config{Options: Options{Schema: schema, HorizonBursts: 1e6, InferMicros: -1}, NumEnvs: 4,
+		b := newBound(t, Config{Options: Options{Schema: schema, HorizonBursts: new(1e6)}, NumEnvs: 4,
 			Workloads: []string{"dispersive:load=0.9"}})
 		b.reset(t, 1)
 		step := 0
@@ -261,7 +261,7 @@ func TestVectorStepsDoNotAllocate(t *testing.T) {
 func BenchmarkVectorStep(b *testing.B) {
 	for _, schema := range []string{"priority", "placement"} {
 		b.Run(schema, func(b *testing.B) {
-			v := newBound(b, Config{Options: Options{Schema: schema, HorizonBursts: 2000, InferMicros: -1}, NumEnvs: 64,
+			v := newBound(b, Config{Options: Options{Schema: schema, HorizonBursts: new(2000.0)}, NumEnvs: 64,
 				Workloads: []string{"dispersive:load=0.9"}})
 			v.reset(b, 1)
 			play := func(n int) {

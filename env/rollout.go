@@ -224,7 +224,7 @@ var columns = []struct {
 
 // rolloutCall serves Rollout over msgpack.
 func rolloutCall(ctx context.Context, req []byte) ([]byte, error) {
-	r := RolloutRequest{Options: Options{InferMicros: -1}}
+	var r RolloutRequest
 	if err := Decode(req, &r); err != nil {
 		return nil, err
 	}

@@ -79,7 +79,7 @@ type Field struct {
 
 // Open makes the vector that a msgpack-encoded Config describes.
 func Open(req []byte) (*Vector, error) {
-	cfg := Config{Options: Options{InferMicros: -1}}
+	var cfg Config
 	if err := Decode(req, &cfg); err != nil {
 		return nil, err
 	}

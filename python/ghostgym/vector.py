@@ -33,7 +33,7 @@ def library_options(kind: str, **given: Any) -> dict[str, Any]:
     unknown = set(given) - set(_OPTIONS)
     if unknown:
         raise errors.ConfigError(f"unknown option {', '.join(sorted(unknown))}; there are {', '.join(_OPTIONS)}")
-    options: dict[str, Any] = {"schema": kind, "inference_us": -1.0}
+    options: dict[str, Any] = {"schema": kind}
     options.update({k: v for k, v in given.items() if v is not None})
     for name in ("horizon_bursts", "age_bound_us", "inference_us", "slice_us", "warmup"):
         if isinstance(options.get(name), (int, np.number)):
