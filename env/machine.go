@@ -70,8 +70,11 @@ func (m *Machine) reset(s Setup) error {
 	if s.Bursts == 0 {
 		s.Bursts = DefaultHorizonBursts
 	}
-	if !(s.Bursts > 0) || !(s.Warmup >= 0 && s.Warmup < 1) {
-		return fmt.Errorf("env: horizon %v must be a positive number of bursts and warm-up %v a share below 1", s.Bursts, s.Warmup)
+	if !(s.Bursts > 0) {
+		return fmt.Errorf("env: a horizon of %v bursts: want a positive number", s.Bursts)
+	}
+	if !(s.Warmup >= 0 && s.Warmup < 1) {
+		return fmt.Errorf("env: a warm-up of %v: want a share of the horizon, from 0 to below 1", s.Warmup)
 	}
 	if s.Reward == "" {
 		s.Reward = "slowdown"

@@ -13,6 +13,7 @@ import (
 	"github.com/ghostgym/ghostgym/agent/feature"
 	"github.com/ghostgym/ghostgym/agent/kernel"
 	"github.com/ghostgym/ghostgym/agent/sched"
+	"github.com/ghostgym/ghostgym/agent/spell"
 )
 
 // Policy answers each decision of a batch, all against the same View, into out, which is as long.
@@ -164,44 +165,5 @@ func ParseSpec(text string, profiles ...string) (Spec, error) {
 
 // unknown is the error for a name that is none of the choices; it names the closest where one is near.
 func unknown(what, name string, choices []string) error {
-	hint := ""
-	if c := Closest(name, choices); c != "" {
-		hint = fmt.Sprintf("; did you mean %s?", c)
-	}
-	return fmt.Errorf("%s %q is unknown: want one of %s%s", what, name, strings.Join(choices, ", "), hint)
-}
-
-// Closest is the choice that a name was probably meant to be; "" where none is near.
-func Closest(name string, choices []string) (closest string) {
-	best := 1 + len(name)/3 // edits that a slip of the fingers may take
-	for _, c := range choices {
-		if d := distance(name, c, best); d <= best {
-			best, closest = d-1, c
-		}
-	}
-	return closest
-}
-
-// distance is the number of single-byte edits between two names (Levenshtein), or more than limit where it is more.
-func distance(a, b string, limit int) int {
-	if d := len(a) - len(b); d > limit || -d > limit {
-		return limit + 1
-	}
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
+	return fmt.Errorf("%s %q is unknown: want one of %s%s", what, name, strings.Join(choices, ", "), spell.Hint(name, choices))
 }

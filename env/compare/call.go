@@ -71,7 +71,7 @@ func compareCall(ctx context.Context, req []byte) ([]byte, error) {
 			return nil, asConfig(err)
 		}
 	}
-	if len(r.Model) > 0 {
+	if r.Model != nil {
 		if p.Model, err = models.Load(r.Model); err != nil {
 			return nil, asConfig(err)
 		}
@@ -115,7 +115,7 @@ func timelineCall(ctx context.Context, req []byte) ([]byte, error) {
 	}
 	var model *models.Model
 	var err error
-	if len(r.Model) > 0 {
+	if r.Model != nil {
 		if model, err = models.Load(r.Model); err != nil {
 			return nil, asConfig(err)
 		}

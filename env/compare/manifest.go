@@ -1,7 +1,6 @@
 package compare
 
 import (
-	"cmp"
 	"os"
 	"runtime"
 	"runtime/debug"
@@ -9,7 +8,6 @@ import (
 	"time"
 
 	"github.com/ghostgym/ghostgym/agent/feature"
-	"github.com/ghostgym/ghostgym/env"
 )
 
 // Manifest says how a report came about.
@@ -41,7 +39,7 @@ func newManifest(p *Plan, finished, runs int) Manifest {
 		Command: p.Command, Written: time.Now().UTC().Truncate(time.Second), Commit: Commit(), Go: runtime.Version(),
 		Machine: cpuName() + ", " + runtime.GOOS + "/" + runtime.GOARCH, CPUs: runtime.NumCPU(), Schemas: map[string]string{},
 		Schedulers: p.Schedulers, Seed: p.Seed, Reps: p.Reps, Runs: runs, Finished: finished,
-		Bursts: cmp.Or(p.Bursts, env.DefaultHorizonBursts), Warmup: p.Warmup, Timing: p.Timing.String(), Events: p.Events.String(),
+		Bursts: p.Bursts, Warmup: p.Warmup, Timing: p.Timing.String(), Events: p.Events.String(),
 		Fallback: p.Fallback,
 	}
 	for _, w := range p.Workloads {

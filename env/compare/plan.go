@@ -21,7 +21,7 @@ type Plan struct {
 	Fallback   string        // of the model; "": env.DefaultFallback
 	Reps       int
 	Seed       uint64
-	Bursts     float64 // horizon in mean interarrivals; 0: env.DefaultHorizonBursts
+	Bursts     float64 // horizon in mean interarrivals
 	Warmup     float64 // share of the horizon
 	Events     sched.Events
 	Timing     agent.Timing
@@ -78,7 +78,13 @@ func Prepare(p Plan) (*Comparison, error) {
 		return nil, fmt.Errorf("compare: %d repetitions: with %d workloads under %d schedulers, from 1 to %d are possible", p.Reps,
 			len(p.Workloads), len(p.Schedulers), most)
 	}
-	if p.Workers <= 0 {
+	if !(p.Bursts > 0) {
+		return nil, fmt.Errorf("compare: bursts: %v is no horizon: want a positive number, as in %d", p.Bursts, env.DefaultHorizonBursts)
+	}
+	if p.Workers < 0 {
+		return nil, fmt.Errorf("compare: workers: %d is negative; 0 is one per CPU", p.Workers)
+	}
+	if p.Workers == 0 {
 		p.Workers = runtime.GOMAXPROCS(0)
 	}
 	c := &Comparison{plan: p}

@@ -206,7 +206,7 @@ func TestLearnedAgainstAllOthers(t *testing.T) {
 // TestWhatBlocksForEverIsSaid, and who waits for whom.
 func TestWhatBlocksForEverIsSaid(t *testing.T) {
 	path := filepath.Join("..", "workload", "rtapp", "testdata", "deadlock.json")
-	r := execute(t, Plan{Workloads: []Workload{{Name: "w", Specs: []string{path}}}, Reps: 2, Schedulers: []string{"rr", "las"}})
+	r := execute(t, Plan{Workloads: []Workload{{Name: "w", Specs: []string{path}}}, Reps: 2, Bursts: 100, Schedulers: []string{"rr", "las"}})
 	said := map[string]int{}
 	for _, n := range r.Workloads["w"].Notes {
 		for _, s := range []string{"rr", "las"} {
@@ -246,7 +246,7 @@ func TestOneClock(t *testing.T) {
 // TestInterleaving: every run once, repetition after repetition, and within each in an order that is not that of the plan.
 func TestInterleaving(t *testing.T) {
 	c, err := Prepare(Plan{Workloads: []Workload{{Name: "a", Specs: []string{"bimodal"}}, {Name: "b", Specs: []string{"rocksdb"}}},
-		Schedulers: []string{"rr", "las", "cfs", "sept"}, Reps: 30, Seed: 5})
+		Schedulers: []string{"rr", "las", "cfs", "sept"}, Reps: 30, Bursts: 100, Seed: 5})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/ghostgym/ghostgym/env/workload/internal/spell"
+	"github.com/ghostgym/ghostgym/agent/spell"
 )
 
 var paramKeys = []string{"cpus", "load", "scale", "threads", "cycles", "lenient"}
@@ -60,7 +60,7 @@ func (p *Params) set(key, value string) error {
 		p.Lenient = v
 		return nil
 	}
-	return fmt.Errorf("unknown key %q, did you mean %q? Known are %s", key, spell.Closest(key, paramKeys), strings.Join(paramKeys, ", "))
+	return fmt.Errorf("unknown key %q: there is %s%s", key, strings.Join(paramKeys, ", "), spell.Hint(key, paramKeys))
 }
 
 func integer(key, value string, lo, hi int, dst *int) error {

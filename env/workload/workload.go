@@ -19,7 +19,7 @@ import (
 
 	"github.com/ghostgym/ghostgym/agent/kernel"
 	"github.com/ghostgym/ghostgym/agent/kernel/sim"
-	"github.com/ghostgym/ghostgym/env/workload/internal/spell"
+	"github.com/ghostgym/ghostgym/agent/spell"
 )
 
 // MinBurst is the shortest CPU burst that a generator draws.
@@ -213,6 +213,6 @@ func Sample(name string, r *rand.Rand, held bool) Params {
 }
 
 func unknownKind(name string) error {
-	return fmt.Errorf("workload %q: unknown; did you mean %q? Known are %s, and rt-app files (a path that ends in .json or contains /)",
-		name, spell.Closest(name, Names()), strings.Join(Names(), ", "))
+	return fmt.Errorf("workload %q is unknown: there is %s, and rt-app files (a path that ends in .json or contains /)%s",
+		name, strings.Join(Names(), ", "), spell.Hint(name, Names()))
 }

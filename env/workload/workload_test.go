@@ -34,7 +34,7 @@ func TestParseErrors(t *testing.T) {
 		":load=1":                   `workload ":load=1": no name before the parameters`,
 		"bimodal:load":              `workload "bimodal:load": "load" is not key=value`,
 		"bimodal:load=":             `"load=" is not key=value`,
-		"bimodal:laod=.5":           `workload "bimodal:laod=.5": unknown key "laod", did you mean "load"? Known are cpus, load, scale, threads, cycles, lenient`,
+		"bimodal:laod=.5":           `workload "bimodal:laod=.5": unknown key "laod": there is cpus, load, scale, threads, cycles, lenient; did you mean "load"?`,
 		"bimodal:load=3":            `load: "3": allowed are numbers from 0.01 to 2`,
 		"bimodal:load=0":            `load: "0": allowed`,
 		"bimodal:load=NaN":          `load: "NaN": allowed`,
@@ -58,7 +58,7 @@ func TestBuildErrors(t *testing.T) {
 		p    Params
 		want string
 	}{
-		{"dispersed", Params{}, `workload "dispersed": unknown; did you mean "dispersive"? Known are sched_bench, dispersive, bimodal, rocksdb, interactive, heavytail, phase, frame, and rt-app files`},
+		{"dispersed", Params{}, `workload "dispersed" is unknown: there is sched_bench, dispersive, bimodal, rocksdb, interactive, heavytail, phase, frame, and rt-app files (a path that ends in .json or contains /); did you mean "dispersive"?`},
 		{"bimodal", Params{Threads: 3}, "workload bimodal: threads: not a parameter of this kind"},
 		{"sched_bench", Params{Threads: 3, Load: .5}, "threads and load: give one of them"},
 		{"bimodal", Params{Cycles: 3}, "cycles: only sched_bench"},

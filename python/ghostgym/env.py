@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _native, errors
-from .spec import Schema, instance_list, schema
+from .spec import Schema, instance_list, reset_options, schema
 from .vector import end_info, library_options, make_again, put_actions
 
 
@@ -60,11 +60,9 @@ class _Env(gym.Env[Any, Any]):
         all that: see ``sample_instances``.
         """
         super().reset(seed=seed)
-        unknown = set(options or {}) - {"instances"}
-        if unknown:
-            raise errors.ConfigError(f"reset options: unknown {', '.join(sorted(unknown))}; there is instances")
+        options = reset_options(options, ("instances",))
         request: dict[str, Any] = {}
-        if options and options.get("instances") is not None:
+        if options.get("instances") is not None:
             request["instances"] = instance_list(options["instances"])
             if len(request["instances"]) != 1:
                 raise errors.ConfigError(f"instances: {len(request['instances'])} given for one environment")

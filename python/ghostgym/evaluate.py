@@ -7,6 +7,7 @@ from typing import Any
 
 from . import _native, errors
 from .policy import Policy
+from .spec import items, natural, real, shortly
 
 
 def evaluate(
@@ -48,30 +49,40 @@ def evaluate(
     """
     if isinstance(workloads, str):
         workloads = [workloads]
-    groups = workloads if isinstance(workloads, Mapping) else {w: [w] for w in workloads}
-    chosen = range(seeds) if isinstance(seeds, int) else seeds
-    if not len(chosen) or list(chosen) != list(range(chosen[0], chosen[0] + len(chosen))):
-        raise errors.ConfigError(f"seeds: want a number or seeds one after the other, not {seeds!r}")
+    groups: dict[Any, list[Any]]
+    if isinstance(workloads, Mapping):
+        groups = {
+            name: items(f"workloads[{name!r}]", specs, "a list of specs and paths")
+            for name, specs in workloads.items()
+        }
+    else:
+        groups = {w: [w] for w in map(str, items("workloads", workloads, "a list of specs and paths"))}
+    held_out = {} if held_out is None else held_out
+    if not isinstance(held_out, Mapping) or any(name not in groups for name in held_out):
+        raise errors.ConfigError(f"held_out: want a dict by workload, of {', '.join(groups)}, got {held_out!r}")
+    first, count = _successive(seeds)
     model: bytes | None = None
     if isinstance(policy, str):
         own = policy
-    else:
+    elif isinstance(policy, (Policy, bytes)):
         model = bytes(policy)
         own = "learned+wp" if wakeup_preemption else "learned"
-    names = [own, *(s for s in against if s != own)]
+    else:
+        raise errors.ConfigError(f"policy: want one, a model's bytes or a scheduler's name, got {shortly(policy)}")
+    names = [own, *(s for s in items("against", against, "a list of schedulers' names") if s != own)]
     report: dict[str, Any] = _native.call_interruptible(
         "compare",
         {
-            "groups": {name: list(specs) for name, specs in groups.items()},
+            "groups": groups,
             "order": list(groups),
-            "held_out": dict(held_out or {}),
+            "held_out": dict(held_out),
             "schedulers": names,
             "model": model,
             "fallback": fallback,
-            "reps": len(chosen),
-            "seed": int(chosen[0]),
-            "bursts": float(bursts),
-            "warmup": float(warmup),
+            "reps": count,
+            "seed": first,
+            "bursts": real(bursts),
+            "warmup": real(warmup),
             "timing": timing,
             "workers": workers,
         },
@@ -79,3 +90,19 @@ def evaluate(
     )
     report["manifest"]["written"] = report["manifest"]["written"].isoformat()
     return report
+
+
+def _successive(seeds: Any) -> tuple[int, int]:
+    """The first seed and their number."""
+    if hasattr(seeds, "__index__"):
+        count = natural("seeds", seeds)
+        if not count:
+            raise errors.ConfigError("seeds: 0 leaves nothing to compare")
+        return 0, count
+    chosen = [
+        natural(f"seeds[{i}]", s)
+        for i, s in enumerate(items("seeds", seeds, "a number, or seeds one after the other"))
+    ]
+    if not chosen or chosen != list(range(chosen[0], chosen[0] + len(chosen))):
+        raise errors.ConfigError(f"seeds: want a number, or seeds one after the other, got {shortly(seeds)}")
+    return chosen[0], len(chosen)

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _native, errors
-from .spec import schema
+from .spec import as_array, schema
 
 
 class Policy:
@@ -43,10 +43,7 @@ class Policy:
 
     def score(self, obs: npt.ArrayLike) -> npt.NDArray[np.float32]:
         """What the model gives for one row (a vector) or a batch (a matrix) of observations."""
-        try:
-            given = np.asarray(obs)
-        except ValueError as error:
-            raise errors.ShapeError(f"obs: it is no array: {error}") from None
+        given = as_array("obs", obs)
         if given.dtype.kind not in "fiub":
             raise errors.ShapeError(f"obs: want numbers, got {given.dtype} of shape {given.shape}")
         with np.errstate(over="ignore"):  # infinite as a float32
@@ -77,7 +74,7 @@ class Policy:
         masked = scores.astype(np.float64)
         masked[np.isnan(masked)] = -np.inf
         if mask is not None:
-            legal = np.asarray(mask).astype(bool)
+            legal = as_array("mask", mask).astype(bool)
             if legal.shape != scores.shape:
                 raise errors.ShapeError(f"mask: want {scores.shape}, got {legal.shape}")
             masked[~legal] = -np.inf

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from . import _native, errors
 from .policy import Policy
-from .spec import instance_list
+from .spec import instance_list, items
 
 
 @dataclass(frozen=True)
@@ -46,24 +46,24 @@ def rollout(
         ConfigError: a name or option does not exist, or does not fit the model.
         KeyboardInterrupt: Ctrl-C, at once.
     """
-    if isinstance(policies, (str, bytes, Policy)):
-        raise errors.ConfigError(f"policies: want a list of them, got one {type(policies).__name__}")
+    policies = items("policies", policies, "a list of policies, models' bytes or schedulers' names")
     for i, p in enumerate(policies):
         if not isinstance(p, (Policy, bytes, str)):
             raise errors.ConfigError(
                 f"policies[{i}]: want a policy, a model's bytes or a scheduler's name, not {type(p).__name__}"
             )
+    asked = instance_list(instances)
     reply = _native.call_interruptible(
         "rollout",
         {
             "policies": [bytes(p) if isinstance(p, Policy) else p for p in policies],
-            "instances": instance_list(instances),
+            "instances": asked,
             "options": options,
             "fallback": fallback,
             "workers": workers,
         },
     )
-    shape = (len(policies), len(instances))
+    shape = (len(policies), len(asked))
     hashes = reply["trace_hash"]
     return Rollouts(
         returns=_native.floats(reply["returns"], shape),

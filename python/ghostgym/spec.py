@@ -6,10 +6,12 @@ import operator
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from reprlib import repr as _shortly
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
+import numpy.typing as npt
 
 from . import _native, errors
 
@@ -56,14 +58,23 @@ def spec() -> dict[str, Any]:
     return found
 
 
-@lru_cache(maxsize=2)
 def schema(kind: str) -> Schema:
     """The schema of a kind, "priority" or "placement"."""
     known = spec()["schemas"]
-    if kind not in known:
+    if not isinstance(kind, str) or kind not in known:
         raise errors.ConfigError(f"schema: {kind!r} is none of {', '.join(known)}")
-    s = known[kind]
+    return _schema(kind)
+
+
+@lru_cache(maxsize=2)
+def _schema(kind: str) -> Schema:
+    s = spec()["schemas"][kind]
     return Schema(kind, s["hash"], s["text"], tuple(s["features"]), s["action"])
+
+
+def shortly(value: Any) -> str:
+    """What was given, for a message: it may be megabytes."""
+    return _shortly(value)
 
 
 def natural(name: str, value: Any) -> int:
@@ -72,17 +83,50 @@ def natural(name: str, value: Any) -> int:
         number = operator.index(value)
         if 0 <= number < 1 << 64:
             return number
-    raise errors.ConfigError(f"{name}: want a whole number from 0 to 2**64 - 1, got {value!r}")
+    raise errors.ConfigError(f"{name}: want a whole number from 0 to 2**64 - 1, got {shortly(value)}")
+
+
+def real(value: Any) -> Any:
+    """A number as a float, whatever its size; what is none stays, and the library names it."""
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
+        return value
+    try:
+        return float(value)
+    except OverflowError:
+        return float("inf") if value > 0 else float("-inf")
+
+
+def as_array(name: str, given: Any) -> npt.NDArray[Any]:
+    """An array of what was given, or a ShapeError that says why it is none."""
+    try:
+        return np.asarray(given)
+    except (ValueError, TypeError) as error:
+        raise errors.ShapeError(f"{name}: it is no array: {error}") from None
+
+
+def reset_options(given: Any, known: tuple[str, ...]) -> dict[str, Any]:
+    """The options of a reset, of which only those known exist."""
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping):
+        raise errors.ConfigError(f"reset options: want a dict, got {shortly(given)}")
+    unknown = [str(name) for name in given if name not in known]
+    if unknown:
+        raise errors.ConfigError(f"reset options: unknown {', '.join(unknown)}; known: {', '.join(known)}")
+    return dict(given)
+
+
+def items(name: str, given: Any, want: str) -> list[Any]:
+    """What a list, tuple or other iterable holds; a ConfigError for text, mappings and all else."""
+    if isinstance(given, (str, bytes, Mapping)) or not isinstance(given, Iterable):
+        raise errors.ConfigError(f"{name}: want {want}, got {shortly(given)}")
+    return list(given)
 
 
 def instance_list(given: Any) -> list[dict[str, Any] | None]:
     """Instances as Go takes them; None stays. ConfigError names what is none."""
-    if isinstance(given, (str, Mapping)) or not isinstance(given, Iterable):
-        raise errors.ConfigError(
-            f"instances: want a list of {{'workload', 'seed', 'episode'}}, got {type(given).__name__}"
-        )
     found: list[dict[str, Any] | None] = []
-    for i, one in enumerate(given):
+    for i, one in enumerate(items("instances", given, "a list of {'workload', 'seed', 'episode'}")):
         if one is None:
             found.append(None)
             continue

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import gymnasium as gym
@@ -14,7 +14,7 @@ from gymnasium.vector.utils import batch_space
 from . import _native, errors
 from .policy import Policy
 from .rollout import Rollouts, rollout
-from .spec import Schema, instance_list, natural, schema
+from .spec import Schema, as_array, instance_list, items, natural, real, reset_options, schema
 
 _AUTORESET = {
     "NextStep": ("next_step", AutoresetMode.NEXT_STEP),
@@ -36,8 +36,8 @@ def library_options(kind: str, **given: Any) -> dict[str, Any]:
     options: dict[str, Any] = {"schema": kind}
     options.update({k: v for k, v in given.items() if v is not None})
     for name in ("horizon_bursts", "age_bound_us", "inference_us", "slice_us", "warmup"):
-        if isinstance(options.get(name), (int, np.number)):
-            options[name] = float(options[name])
+        if name in options:
+            options[name] = real(options[name])
     return options
 
 
@@ -87,7 +87,7 @@ class GhostVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
             "num_envs": num_envs, "kind": kind, "workload": workload, "autoreset": autoreset, "copy": copy,
             "workers": workers, "render_mode": render_mode, **options,
         }  # fmt: skip
-        if autoreset not in _AUTORESET:
+        if not isinstance(autoreset, str) or autoreset not in _AUTORESET:
             raise errors.ConfigError(f"autoreset: {autoreset!r} is none of {', '.join(_AUTORESET)}")
         if render_mode not in (None, "ansi"):
             raise errors.ConfigError(f"render_mode: {render_mode!r} is none of None, 'ansi'")
@@ -141,28 +141,22 @@ class GhostVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
             options: ``{"reset_mask": bool array}`` resets some only; ``{"instances": [...]}`` gives
                 each (None: keeps its own) a workload, seed and episode: see ``sample_instances``.
         """
-        options = options or {}
-        unknown = set(options) - {"reset_mask", "instances"}
-        if unknown:
-            raise errors.ConfigError(
-                f"reset options: unknown {', '.join(sorted(unknown))}; there are reset_mask, instances"
-            )
+        options = reset_options(options, ("reset_mask", "instances"))
         request: dict[str, Any] = {}
         if isinstance(seed, (int, np.integer)):
             super().reset(seed=int(seed))
             request["seed"] = int(seed)
         elif seed is not None:
-            if isinstance(seed, (str, dict)) or not isinstance(seed, Iterable):
-                raise errors.ConfigError(f"seed: want a whole number or a list of them, got {seed!r}")
             request["seeds"] = [
-                self._any_seed() if s is None else natural(f"seed[{i}]", s) for i, s in enumerate(seed)
+                self._any_seed() if s is None else natural(f"seed[{i}]", s)
+                for i, s in enumerate(items("seed", seed, "a whole number or a list of them"))
             ]
             self._count("seed", request["seeds"])
         elif "instances" not in options:
             request["seed"] = self._any_seed()
         mask = options.get("reset_mask")
         if mask is not None:
-            mask = np.asarray(mask)
+            mask = as_array("reset_mask", mask)
             if mask.shape != (self.num_envs,) or mask.dtype != np.bool_ or not mask.any():
                 raise errors.ShapeError(
                     f"reset_mask: want a bool array of shape ({self.num_envs},) with one true at least"
@@ -308,10 +302,7 @@ def end_info(ended: dict[str, Any]) -> dict[str, Any]:
 
 def put_actions(into: npt.NDArray[Any], actions: Any, numbers: str) -> None:
     """Copy actions to where the library reads them; refuse any that would be stretched or rounded to fit."""
-    try:
-        given = np.asarray(actions)
-    except (ValueError, TypeError) as error:
-        raise errors.ShapeError(f"actions: they are no array: {error}") from None
+    given = as_array("actions", actions)
     if given.shape != into.shape or given.dtype.kind not in numbers:
         kinds = "numbers" if "f" in numbers else "integers"
         raise errors.ShapeError(

@@ -6,6 +6,7 @@ import numpy as np
 import onnx
 import pytest
 from ghostgym import _native, export
+from nets import net_model
 
 PRIORITY, PLACEMENT = "ghostgym/Priority-v0", "ghostgym/Placement-v0"
 
@@ -270,6 +271,64 @@ def test_rtapp_files(tmp_path, text, says):
     assert "bad.json" in str(refused.value)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ({"policy": None}, "policy: .*None"),
+        ({"policy": 3}, "policy: .*3"),
+        ({"policy": ["rr"]}, "policy: "),
+        ({"policy": "rrr"}, 'did you mean "rr"'),
+        ({"workloads": None}, "workloads: .*None"),
+        ({"workloads": []}, "at least one workload"),
+        ({"workloads": [[]]}, "workload"),
+        ({"workloads": {"a": 3}}, r"workloads\['a'\]: .*3"),
+        ({"workloads": {"a": []}}, '"a" has no instances'),
+        ({"seeds": 2.5}, "seeds: .*2.5"),
+        ({"seeds": None}, "seeds: .*None"),
+        ({"seeds": 10**30}, "seeds: "),
+        ({"against": "rr"}, "against: .*'rr'"),
+        ({"against": None}, "against: .*None"),
+        ({"held_out": 3}, "held_out: .*3"),
+        ({"held_out": {"frame": "seed"}}, "held_out: .*bimodal.*frame"),
+        ({"held_out": {"bimodal": "sead"}}, "sead"),
+        ({"bursts": 0}, "bursts: 0"),
+        ({"bursts": "x"}, "bursts: want a number"),
+        ({"bursts": 10**400}, "bursts"),
+        ({"warmup": 1}, "warm-up of 1"),
+        ({"workers": -1}, "workers: -1"),
+        ({"timing": "later"}, "async"),
+        ({"fallback": "nope"}, "nope"),
+    ],
+)
+def test_evaluations(arguments, says):
+    good = {"policy": net_model()[2], "workloads": ["bimodal"], "seeds": 1, "against": ["fifo"], "bursts": 20}
+    with pytest.raises(ghostgym.ConfigError, match=says):
+        ghostgym.evaluate(**{**good, **arguments})
+
+
+@pytest.mark.parametrize("bad", [3, "x", ["instances"], b"instances"])
+def test_reset_options_of_a_wrong_kind(bad):
+    for env in (ghostgym.PriorityEnv(), ghostgym.GhostVectorEnv(1)):
+        with pytest.raises(ghostgym.ConfigError, match="reset options: want a dict"):
+            env.reset(options=bad)
+
+
+def test_what_is_no_name_and_no_list():
+    for bad in ([], None, 3, {}):
+        with pytest.raises(ghostgym.ConfigError, match="schema: "):
+            ghostgym.schema(bad)
+        with pytest.raises(ghostgym.ConfigError, match="autoreset: "):
+            ghostgym.GhostVectorEnv(1, autoreset=bad)
+    env = ghostgym.GhostVectorEnv(1)
+    for bad in (None, 3, "rr", {"rr": 1}, b"rr"):
+        with pytest.raises(ghostgym.ConfigError, match="policies: want a list"):
+            env.rollout(bad, [GOOD])
+        with pytest.raises(ghostgym.ConfigError, match="instances: want a list"):
+            env.rollout(["rr"], bad)
+    with pytest.raises(ghostgym.ShapeError, match="reset_mask: "):
+        env.reset(options={"reset_mask": [[1], [1, 2]]})
+
+
 def test_folders_that_cannot_be_written(tmp_path):
     file = tmp_path / "file"
     file.write_text("in the way")
@@ -280,6 +339,7 @@ def test_folders_that_cannot_be_written(tmp_path):
                 "groups": {"bimodal": ["bimodal"]},
                 "schedulers": ["rr"],
                 "reps": 1,
+                "bursts": 100.0,
                 "out": str(file / "sub"),
             },
         )

@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"github.com/ghostgym/ghostgym/agent/kernel"
+	"github.com/ghostgym/ghostgym/agent/spell"
 )
 
 //go:embed profiles/*.json
@@ -223,5 +224,5 @@ func LoadProfile(name string) (*Profile, error) {
 	if p, ok := all[name]; ok {
 		return p, nil
 	}
-	return nil, fmt.Errorf("profile %q: there is none of that name; there are %s", name, strings.Join(Profiles(), ", "))
+	return nil, fmt.Errorf("profile %q is unknown: there is %s%s", name, strings.Join(Profiles(), ", "), spell.Hint(name, Profiles()))
 }

@@ -12,7 +12,7 @@ import (
 	"strings"
 
 	"github.com/ghostgym/ghostgym/agent/feature"
-	"github.com/ghostgym/ghostgym/agent/policy"
+	"github.com/ghostgym/ghostgym/agent/spell"
 	"github.com/ghostgym/ghostgym/env/compare"
 )
 
@@ -70,7 +70,7 @@ func refine(f *flag.FlagSet, err error) error {
 		var known []string
 		f.VisitAll(func(x *flag.Flag) { known = append(known, x.Name) })
 		text = fmt.Sprintf("there is no flag --%s", strings.TrimPrefix(name, "-"))
-		if c := policy.Closest(strings.TrimPrefix(name, "-"), known); c != "" {
+		if c := spell.Closest(strings.TrimPrefix(name, "-"), known); c != "" {
 			text += fmt.Sprintf("; did you mean --%s?", c)
 		}
 	} else {
@@ -121,11 +121,7 @@ func Wrap(text string, indent int) string {
 
 // Unknown is the error for a name that is none of the choices.
 func Unknown(what, name string, choices []string) error {
-	hint := ""
-	if c := policy.Closest(name, choices); c != "" {
-		hint = fmt.Sprintf("; did you mean %s?", c)
-	}
-	return Usage("there is no %s %q: there is %s%s", what, name, strings.Join(choices, ", "), hint)
+	return Usage("there is no %s %q: there is %s%s", what, name, strings.Join(choices, ", "), spell.Hint(name, choices))
 }
 
 // Version prints what a program was built from, and the schemas that models must match.

@@ -103,7 +103,7 @@ func TestWrapKeepsWordsAndWidth(t *testing.T) {
 
 func TestUnknownNamesTheClosest(t *testing.T) {
 	err := Unknown("command", "compair", []string{"list", "compare"})
-	if !errors.Is(err, ErrUsage) || !strings.Contains(err.Error(), "did you mean compare?") || !strings.Contains(err.Error(), "list") {
+	if !errors.Is(err, ErrUsage) || !strings.Contains(err.Error(), `did you mean "compare"?`) || !strings.Contains(err.Error(), "list") {
 		t.Error(err)
 	}
 	if err := Unknown("command", "xyzzy", []string{"list"}); strings.Contains(err.Error(), "did you mean") {

@@ -19,18 +19,19 @@ type rule struct {
 
 // rules are the architecture: read from top to bottom, each line may use what stands above it.
 var rules = []rule{
+	{"agent/spell", nil},
 	{"agent/kernel", nil},
-	{"agent/kernel/sim", []string{"agent/kernel"}},
+	{"agent/kernel/sim", []string{"agent/kernel", "agent/spell"}},
 	{"agent/kernel/kerneltest", []string{"agent/kernel"}},
 	{"agent/sched", []string{"agent/kernel", "agent/sched"}},
 	{"agent/trace", []string{"agent/kernel", "agent/sched"}},
 	{"agent/metrics", []string{"agent/kernel", "agent/sched"}},
 	{"agent/feature", []string{"agent/kernel", "agent/sched"}},
-	{"agent/policy", []string{"agent/kernel", "agent/sched", "agent/feature"}},
+	{"agent/policy", []string{"agent/kernel", "agent/sched", "agent/feature", "agent/spell"}},
 	{"agent", []string{"agent/kernel", "agent/sched", "agent/trace", "agent/metrics", "agent/feature", "agent/policy"}},
 	{"inference", []string{"inference"}},
 	{"models", []string{"agent/feature", "agent/policy", "agent/sched", "agent/kernel", "inference"}},
-	{"env/workload", []string{"agent/kernel", "env/workload"}},
+	{"env/workload", []string{"agent/kernel", "agent/spell", "env/workload"}},
 	{"env/reward", []string{"agent/kernel"}},
 	{"env", []string{"agent", "models", "env/workload", "env/reward"}},
 	{"env/compare", []string{"agent", "models", "env/workload", "env/reward", "env"}},

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/ghostgym/ghostgym/agent/kernel"
-	"github.com/ghostgym/ghostgym/env/workload/internal/spell"
+	"github.com/ghostgym/ghostgym/agent/spell"
 )
 
 // decoder turns the document into a File.
@@ -82,7 +82,7 @@ func (d *decoder) unknown(m *member, where string, known []string) error {
 			return d.fail(m.at, m.key, "belongs to the grammar before rt-app 1.0, which is not read; write events (run, lock, sleep, timer) instead")
 		}
 	}
-	return d.repair(m.at, m.key, fmt.Sprintf("unknown %s, did you mean %q?", where, spell.Closest(m.key, known)), "ignored")
+	return d.repair(m.at, m.key, fmt.Sprintf("unknown %s%s", where, spell.Hint(m.key, known)), "ignored")
 }
 
 // resources is the section of old files: rt-app makes resources where events name them, so it changes nothing.
