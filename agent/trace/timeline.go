@@ -20,11 +20,13 @@ const (
 // Timeline is a Sink that writes a run as the JSON of Chrome's trace viewer: per CPU which task ran when, per task when it waited
 // for a CPU, decisions as instants on the task's row, and the number of waiting tasks as a counter. Times are in microseconds. It
 // keeps one entry per task and CPU. Close makes the file valid, also when the run was cut short.
+// The file ends with an instant that says so where the run had more events than the limit.
 type Timeline struct {
 	buf     *bufio.Writer
 	name    func(kernel.TaskID) string
 	limit   int // events; 0: none
 	events  int
+	full    bool // the limit was met, and said
 	err     error
 	on      []stay                        // by CPU
 	waiting map[kernel.TaskID]kernel.Time // since when
@@ -38,6 +40,9 @@ type stay struct {
 	task kernel.TaskID
 	at   kernel.Time
 }
+
+// TimelineEvents is a limit that viewers in a browser cope with: about 50 MB.
+const TimelineEvents = 400_000
 
 // NewTimeline begins a timeline of a machine. name names tasks; limit, if positive, is after how many events it stops growing.
 func NewTimeline(w io.Writer, t *kernel.Topology, name func(kernel.TaskID) string, limit int) *Timeline {
@@ -65,13 +70,18 @@ func (x *Timeline) raw(s string) {
 }
 
 func (x *Timeline) begin() bool {
-	if x.limit > 0 && x.events >= x.limit {
+	if x.full {
 		return false
 	}
 	if x.events > 0 {
 		x.raw(",")
 	}
 	x.raw("\n")
+	if x.full = x.limit > 0 && x.events >= x.limit; x.full {
+		x.raw(fmt.Sprintf(`{"ph":"i","s":"g","name":"the first %d events end here; the run goes on","pid":%d,"tid":0,"ts":%s}`,
+			x.limit, pidCPUs, micros(x.now)))
+		return false
+	}
 	x.events++
 	return true
 }

@@ -215,6 +215,19 @@ func TestTimelineIsWhatViewersRead(t *testing.T) {
 			t.Errorf("no %s in\n%s", want, b.String())
 		}
 	}
+	b.Reset()
+	x = NewTimeline(&b, &topo, nil, n-2)
+	for _, turn := range turns() {
+		if err := x.Turn(&turn); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := x.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := CheckTimeline(bytes.NewReader(b.Bytes())); err != nil || got != n-1 || strings.Count(b.String(), "the run goes on") != 1 {
+		t.Errorf("%d events under a limit of %d, %v:\n%s", got, n-2, err, b.String())
+	}
 	for _, bad := range []string{
 		"", "{}", `{"displayTimeUnit":"ns","traceEvents":[{"ph":"X","name":"a","pid":1,"tid":1,"ts":1}]}`,
 		`{"displayTimeUnit":"ns","traceEvents":[{"ph":"Q","name":"a","pid":1,"tid":1,"ts":1}]}`,

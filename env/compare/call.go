@@ -15,9 +15,12 @@ import (
 	"github.com/ghostgym/ghostgym/models"
 )
 
-// Calls are the requests that the C library serves with this package, msgpack in and out, by name.
-func Calls() map[string]func(ctx context.Context, req []byte) ([]byte, error) {
-	return map[string]func(context.Context, []byte) ([]byte, error){"compare": compareCall, "timeline": timelineCall}
+// Calls are the requests that the C library, of the version given, serves with this package, msgpack in and out, by name.
+func Calls(version string) map[string]func(ctx context.Context, req []byte) ([]byte, error) {
+	return map[string]func(context.Context, []byte) ([]byte, error){
+		"compare":  func(ctx context.Context, req []byte) ([]byte, error) { return compareCall(ctx, req, version) },
+		"timeline": timelineCall,
+	}
 }
 
 func asConfig(err error) error {
@@ -27,7 +30,7 @@ func asConfig(err error) error {
 	return env.AsConfig(err)
 }
 
-func compareCall(ctx context.Context, req []byte) ([]byte, error) {
+func compareCall(ctx context.Context, req []byte, version string) ([]byte, error) {
 	var r struct {
 		Groups     map[string][]string `msgpack:"groups"`
 		Order      []string            `msgpack:"order"` // of the groups; nil: by name
@@ -50,7 +53,7 @@ func compareCall(ctx context.Context, req []byte) ([]byte, error) {
 		return nil, err
 	}
 	p := Plan{Schedulers: r.Schedulers, Fallback: r.Fallback, Reps: r.Reps, Seed: r.Seed, Bursts: r.Bursts, Warmup: r.Warmup,
-		Workers: r.Workers, CDF: r.CDF, Command: r.Command, Progress: env.Progress(ctx)}
+		Workers: r.Workers, CDF: r.CDF, Command: r.Command, Version: version, Progress: env.Progress(ctx)}
 	if r.Order == nil {
 		for name := range r.Groups {
 			r.Order = append(r.Order, name)
@@ -147,9 +150,6 @@ func timelineCall(ctx context.Context, req []byte) ([]byte, error) {
 	return msgpack.Marshal(res)
 }
 
-// maxTimelineEvents keeps a timeline small enough for a viewer.
-const maxTimelineEvents = 400000
-
 // WithTimeline resets the machine with a timeline among its sinks, runs it, and leaves the file whole or not at all.
 func WithTimeline(path string, m *env.Machine, setup env.Setup, run func() (env.Result, error)) (env.Result, error) {
 	f, err := Create(path)
@@ -160,7 +160,7 @@ func WithTimeline(path string, m *env.Machine, setup env.Setup, run func() (env.
 		f.Discard()
 		return env.Result{}, err
 	}
-	t := trace.NewTimeline(f, m.Sim.Topology(), m.Sim.TaskName, maxTimelineEvents)
+	t := trace.NewTimeline(f, m.Sim.Topology(), m.Sim.TaskName, trace.TimelineEvents)
 	setup.Sinks = append(setup.Sinks, t)
 	var res env.Result
 	if err = m.Reset(setup); err == nil {

@@ -216,7 +216,7 @@ func TestCallsAreChecked(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := compareCall(context.Background(), b); !errors.Is(err, env.ErrConfig) || !strings.Contains(err.Error(), says) {
+		if _, err := compareCall(context.Background(), b, ""); !errors.Is(err, env.ErrConfig) || !strings.Contains(err.Error(), says) {
 			t.Errorf("%v does not say %q, or is of another class", err, says)
 		}
 	}

@@ -15,6 +15,7 @@ type Manifest struct {
 	Command    string            `json:"command,omitempty" msgpack:"command,omitempty"`
 	Written    time.Time         `json:"written" msgpack:"written"` // the only thing in a report that comes from a clock
 	Commit     string            `json:"commit" msgpack:"commit"`   // "+dirty" where the tree had changes; "" if unknown
+	Version    string            `json:"version" msgpack:"version"` // of the program
 	Go         string            `json:"go" msgpack:"go"`
 	Machine    string            `json:"machine" msgpack:"machine"`
 	CPUs       int               `json:"cpus" msgpack:"cpus"`
@@ -36,7 +37,7 @@ type Manifest struct {
 
 func newManifest(p *Plan, finished, runs int) Manifest {
 	m := Manifest{
-		Command: p.Command, Written: time.Now().UTC().Truncate(time.Second), Commit: Commit(), Go: runtime.Version(),
+		Command: p.Command, Written: time.Now().UTC().Truncate(time.Second), Commit: Commit(), Version: p.Version, Go: runtime.Version(),
 		Machine: cpuName() + ", " + runtime.GOOS + "/" + runtime.GOARCH, CPUs: runtime.NumCPU(), Schemas: map[string]string{},
 		Schedulers: p.Schedulers, Seed: p.Seed, Reps: p.Reps, Runs: runs, Finished: finished,
 		Bursts: p.Bursts, Warmup: p.Warmup, Timing: p.Timing.String(), Events: p.Events.String(),

@@ -1,6 +1,7 @@
 package compare
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -38,11 +39,8 @@ func (r *Report) Markdown() string {
 		fmt.Fprintf(&b, "\n## %s\n\n", name)
 		r.Workloads[name].markdown(&b, m.Schedulers)
 	}
-	commit := m.Commit
-	if commit == "" {
-		commit = "unknown"
-	}
-	fmt.Fprintf(&b, "\n## How\n\nCommit %s, %s, %d CPUs, %s; horizon %v bursts, warm-up %v, timing %s, events %s.\n", commit, m.Machine,
+	version, commit := cmp.Or(m.Version, "of unknown version"), cmp.Or(m.Commit, "unknown")
+	fmt.Fprintf(&b, "\n## How\n\nghostgym %s, commit %s, %s, %d CPUs, %s; horizon %v bursts, warm-up %v, timing %s, events %s.\n", version, commit, m.Machine,
 		m.CPUs, m.Go, m.Bursts, m.Warmup, m.Timing, m.Events)
 	if m.Model != "" {
 		fmt.Fprintf(&b, "Model %s, SHA-256 %s.\n", m.Model, m.ModelHash)

@@ -28,6 +28,7 @@ type Plan struct {
 	Workers    int // 0: one per CPU
 	CDF        bool
 	Command    string                // for the manifest: what was typed
+	Version    string                // for the manifest: of the program
 	Progress   func(done, total int) // called by one goroutine at a time
 }
 

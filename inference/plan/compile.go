@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/ghostgym/ghostgym/inference/f32"
@@ -353,7 +354,7 @@ func (c *compiler) arith(n *graph.Node) bool {
 	if swapped {
 		x, y = y, x
 	}
-	if !same(x.Dims, z.Dims) {
+	if !slices.Equal(x.Dims, z.Dims) {
 		return false
 	}
 	s := step{in: c.place[x], width: width(z), arith: ariths[n.Op], swapped: swapped, names: n.Op}
@@ -365,25 +366,13 @@ func (c *compiler) arith(n *graph.Node) bool {
 			return true
 		}
 		s.kind, s.row = rowsStep, c.expand(y, z.Dims[1:])
-	case same(y.Dims, z.Dims):
+	case slices.Equal(y.Dims, z.Dims):
 		s.kind, s.in2 = binaryStep, c.place[y]
 	default:
 		return false
 	}
 	s.out = c.alloc(z)
 	c.add(s)
-	return true
-}
-
-func same(x, y []int) bool {
-	if len(x) != len(y) {
-		return false
-	}
-	for i := range x {
-		if x[i] != y[i] {
-			return false
-		}
-	}
 	return true
 }
 

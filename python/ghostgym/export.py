@@ -330,16 +330,16 @@ def write_whole(path: str | os.PathLike[str], data: bytes) -> None:
     """Write a file whole or not at all."""
     target = Path(path)
     try:
-        fd, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+        file = tempfile.NamedTemporaryFile(dir=target.parent, prefix=f".{target.name}.", delete=False)  # noqa: SIM115
     except OSError as error:
         raise OSError(error.errno, f"{error.strerror}: it cannot be written", str(target)) from None
     try:
-        with os.fdopen(fd, "wb") as file:
+        with file:
             file.write(data)
-        os.chmod(name, 0o644)
-        os.replace(name, target)
+        os.chmod(file.name, 0o644)
+        os.replace(file.name, target)
     except BaseException:
-        os.unlink(name)
+        os.unlink(file.name)
         raise
 
 

@@ -42,7 +42,7 @@ func (x *outputs) open(s *session) error {
 		if err != nil {
 			return err
 		}
-		x.timeline = trace.NewTimeline(f, s.machine.Sim.Topology(), s.machine.Sim.TaskName, 0)
+		x.timeline = trace.NewTimeline(f, s.machine.Sim.Topology(), s.machine.Sim.TaskName, trace.TimelineEvents)
 		s.setup.Sinks = append(s.setup.Sinks, x.timeline)
 	}
 	return nil

@@ -15,6 +15,7 @@ import (
 	"github.com/ghostgym/ghostgym/agent/kernel"
 	"github.com/ghostgym/ghostgym/agent/policy"
 	"github.com/ghostgym/ghostgym/agent/sched"
+	"github.com/ghostgym/ghostgym/agent/trace"
 	"github.com/ghostgym/ghostgym/env"
 	"github.com/ghostgym/ghostgym/env/cmd/cli"
 	"github.com/ghostgym/ghostgym/env/compare"
@@ -68,7 +69,7 @@ func parse(args []string, stdout io.Writer) (*options, error) {
 	f.DurationVar(&o.inference, "inference", -1, "what a decision costs on the machine: `D` as in 3us; by default the profile's")
 	f.DurationVar(&o.ageBound, "age-bound", time.Second, "a task that waits longer than `D` goes first, whatever the policy says")
 	f.StringVar(&o.record, "record", "", "write the trace, turn by turn, to `FILE`; 'ghostlab infer --rows' reads it")
-	f.StringVar(&o.timeline, "timeline", "", "write a timeline for ui.perfetto.dev to `FILE`")
+	f.StringVar(&o.timeline, "timeline", "", fmt.Sprintf("write a timeline for ui.perfetto.dev to `FILE`: the first %d events of the run", trace.TimelineEvents))
 	f.StringVar(&o.json, "json", "", "write figures and fates to `FILE`; - is standard output")
 	rest, err := cli.Parse(f, args)
 	if errors.Is(err, flag.ErrHelp) {

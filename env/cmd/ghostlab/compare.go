@@ -103,7 +103,7 @@ func runCompare(c *call) error {
 	if !quiet {
 		p.Progress = progress(c)
 	}
-	p.Command = "ghostlab compare " + cli.Quote(c.typed)
+	p.Command, p.Version = "ghostlab compare "+cli.Quote(c.typed), version
 	comparison, err := compare.Prepare(p)
 	if err != nil {
 		return cli.AsUsage(err)

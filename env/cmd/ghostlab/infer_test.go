@@ -268,7 +268,7 @@ func TestTheManifestSaysWhatWasTyped(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := "ghostlab compare --workload=bimodal,rocksdb --schedulers=rr --reps=1 --bursts=20 --out '" + dir + "' --quiet"
-	if m := r.Manifest; m.Command != want || m.Finished != 2 || !slices.Equal(m.Workloads, []string{"bimodal", "rocksdb"}) || m.Bursts != 20 {
+	if m := r.Manifest; m.Command != want || m.Finished != 2 || !slices.Equal(m.Workloads, []string{"bimodal", "rocksdb"}) || m.Bursts != 20 || m.Version != version {
 		t.Errorf("%+v", m)
 	}
 }

@@ -34,7 +34,7 @@ var product = backend{
 func allCalls() map[string]call {
 	all := map[string]call{}
 	maps.Copy(all, env.Calls())
-	maps.Copy(all, compare.Calls())
+	maps.Copy(all, compare.Calls(version))
 	maps.Copy(all, selftestCalls)
 	all["render"], all["progress"] = renderCall, progressCall
 	return all
