@@ -59,8 +59,8 @@ class Policy:
     def act(self, obs: npt.ArrayLike, mask: npt.ArrayLike | None = None) -> npt.NDArray[Any]:
         """The action for each row: a key, shape (1,); or the index of the greatest legal logit.
 
-        A model that gives the index itself has it where it is legal. The back is for rows that the model gives
-        no number for; the agent's fallback, which answers there, is not here.
+        A model that gives the index itself has it where it is legal. Rows with a legal logit that is no finite
+        number get the back: the agent's fallback, which answers there, is not here.
 
         Args:
             obs: one row or a batch.
@@ -72,15 +72,15 @@ class Policy:
         if self.kind == "placement" and self.out_width == 1:
             scores = self._logits(scores)
         masked = scores.astype(np.float64)
-        masked[np.isnan(masked)] = -np.inf
+        broken = ~np.isfinite(masked)
         if mask is not None:
             legal = as_array("mask", mask).astype(bool)
             if legal.shape != scores.shape:
                 raise errors.ShapeError(f"mask: want {scores.shape}, got {legal.shape}")
-            masked[~legal] = -np.inf
-        best = masked.argmax(axis=-1)
-        nothing = ~np.isfinite(masked).any(axis=-1)
-        actions: npt.NDArray[Any] = np.where(nothing, scores.shape[-1] - 1, best)[()]  # of one row: a number
+            masked[~legal], broken = -np.inf, broken & legal
+        none = broken.any(axis=-1) | np.isinf(masked).all(axis=-1)
+        best = np.where(none, scores.shape[-1] - 1, masked.argmax(axis=-1))
+        actions: npt.NDArray[Any] = best[()]  # of one row: a number
         return actions
 
     @staticmethod

@@ -178,6 +178,26 @@ def test_act_obeys_the_mask():
         policy.act(rows, mask[:3])
 
 
+def test_a_score_that_is_no_number_counts_where_it_is_legal():
+    net, theta, _ = net_model("placement")
+    proto = onnx.load_model_from_string(net.to_onnx(theta))
+    by = np.ones(9, np.float32)
+    by[4] = 0
+    proto.graph.initializer.append(numpy_helper.from_array(by, "by"))
+    proto.graph.node.append(helper.make_node("Div", ["score", "by"], ["broken"], "divide"))
+    del proto.graph.output[:]
+    proto.graph.output.append(helper.make_tensor_value_info("broken", TensorProto.FLOAT, ["batch", 9]))
+    policy = ghostgym.Policy(export.with_metadata(proto.SerializeToString(), "placement"))
+    rows = np.random.default_rng(2).normal(size=(50, net.inputs)).astype(np.float32)
+    mask = np.ones((50, 9), bool)
+    assert (policy.act(rows) == 8).all()
+    assert (policy.act(rows, mask) == 8).all()
+    mask[:, 4] = False
+    best = np.where(mask, net.score(theta, rows), -np.inf).argmax(axis=1)
+    assert np.array_equal(policy.act(rows, mask), best)
+    assert len(set(best.tolist())) > 3
+
+
 def index_model():
     """A placement model that ends in an arg-max of its own; and the logits before it."""
     net, theta, _ = net_model("placement")
