@@ -1,7 +1,9 @@
 package env
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"testing"
@@ -292,6 +294,90 @@ func BenchmarkRun(b *testing.B) {
 				}
 				b.ReportMetric(float64(events)/b.Elapsed().Seconds(), "events/s")
 			})
+		}
+	}
+}
+
+// TestStepsInPartsAreSteps: calls that return ErrUnderWay, as often as can be, lead where whole ones do.
+func TestStepsInPartsAreSteps(t *testing.T) {
+	for _, mode := range []string{"next_step", "same_step"} {
+		for _, workers := range []int{1, 2} {
+			cfg := Config{Options: Options{Schema: "priority", HorizonBursts: new(1500.0)}, NumEnvs: 3, Autoreset: mode, Workers: workers,
+				Workloads: []string{"bimodal:load=0.3", "dispersive:load=0.5", "heavytail:load=0.4"}}
+			whole, parts := newBound(t, cfg), newBound(t, cfg)
+			for i := range parts.v.shards {
+				parts.v.shards[i].limit = 1
+			}
+			resumed := 0
+			finish := func(err error) {
+				for ; errors.Is(err, ErrUnderWay); resumed++ {
+					if err := parts.v.Step(); !errors.Is(err, ErrOver) {
+						t.Fatalf("a step amid a step: %v", err)
+					}
+					err = parts.v.Resume()
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			whole.reset(t, 1)
+			_, err := parts.v.Reset(packed(t, object{"seed": 1}))
+			finish(err)
+			ends := 0
+			for step := range 300 {
+				for i := range 3 {
+					whole.act(i, step, i)
+					parts.act(i, step, i)
+				}
+				if err := whole.v.Step(); err != nil {
+					t.Fatal(err)
+				}
+				finish(parts.v.Step())
+				for i := range 3 {
+					if a, b := whole.row(i), parts.row(i); a != b {
+						t.Fatalf("%s, %d workers, step %d, environment %d:\n%s\n%s", mode, workers, step, i, a, b)
+					}
+				}
+				a, _ := whole.v.Info()
+				b, _ := parts.v.Info()
+				if ends += len(whole.v.ended); !bytes.Equal(a, b) {
+					t.Fatalf("%s, step %d: %+v and %+v have ended", mode, step, whole.v.ended, parts.v.ended)
+				}
+			}
+			if resumed < 10 || ends < 3 {
+				t.Errorf("%s: %d parts, %d ends: nothing was tried", mode, resumed, ends)
+			}
+			if err := parts.v.Resume(); !errors.Is(err, ErrOver) {
+				t.Errorf("nothing to resume: %v", err)
+			}
+		}
+	}
+}
+
+// TestWhatWasLeftHalfWayIsResetFirst, and then is as new.
+func TestWhatWasLeftHalfWayIsResetFirst(t *testing.T) {
+	cfg := Config{Options: Options{Schema: "priority", HorizonBursts: new(1500.0)}, NumEnvs: 2, Workloads: []string{"bimodal:load=0.3", "frame"}}
+	left, fresh := newBound(t, cfg), newBound(t, cfg)
+	left.v.shards[0].limit = 1
+	if _, err := left.v.Reset(packed(t, object{"seed": 1})); !errors.Is(err, ErrUnderWay) {
+		t.Fatal(err)
+	}
+	if err := left.v.Step(); !errors.Is(err, ErrOver) {
+		t.Fatal(err)
+	}
+	left.v.shards[0].limit = maxBeats
+	left.reset(t, 2)
+	fresh.reset(t, 2)
+	for step := range 50 {
+		for i := range 2 {
+			if a, b := left.row(i), fresh.row(i); a != b {
+				t.Fatalf("step %d, environment %d:\n%s\n%s", step, i, a, b)
+			}
+			left.act(i, step, i)
+			fresh.act(i, step, i)
+		}
+		if err := errors.Join(left.v.Step(), fresh.v.Step()); err != nil {
+			t.Fatal(err)
 		}
 	}
 }

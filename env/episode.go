@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/ghostgym/ghostgym/agent/feature"
+	"github.com/ghostgym/ghostgym/agent/kernel"
 	"github.com/ghostgym/ghostgym/agent/sched"
 )
 
@@ -20,6 +21,9 @@ type Episode struct {
 	illegal int64
 	steps   int64
 	over    bool
+	opening bool        // the first decision has not come yet
+	waiting bool        // what was begun met ErrUnderWay
+	before  kernel.Time // when it was begun
 	last    step
 	carried step // what passed before the first decision: it comes with the step that closes the first batch
 }
@@ -35,40 +39,55 @@ type step struct {
 // ErrOver is returned by a step before the first reset, or after the end of an episode.
 var ErrOver = errors.New("no episode is running: reset first")
 
+// ErrUnderWay says that time has passed for long without a decision, so that whoever waits may look round: Resume goes on.
+var ErrUnderWay = errors.New("time is still passing")
+
 // Reset starts an episode and goes on to its first decision. An episode that asks nothing has one step, which ends it.
 func (e *Episode) Reset(s Setup, schema *feature.Schema) error {
-	e.over = true
+	e.over, e.waiting = true, false
 	s.Order, s.Policy = schema.Order(), nil
 	if err := e.Machine.Reset(s); err != nil {
 		return err
 	}
 	e.schema = schema
 	e.at, e.illegal, e.steps, e.over, e.last, e.carried = 0, 0, 0, false, step{}, step{}
-	err := e.advance()
-	e.carried = e.last
-	return err
+	e.opening, e.before = true, e.Agent.Now()
+	return e.Resume()
 }
 
-// advance goes on to the next batch.
-func (e *Episode) advance() error {
-	before := e.Agent.Now()
+// Resume goes on to the next batch, from where a reset or an answer left off or met ErrUnderWay.
+func (e *Episode) Resume() error {
 	more, r, err := e.Observe()
 	if err != nil {
-		e.over = true
+		e.waiting = errors.Is(err, ErrUnderWay)
+		e.over = !e.waiting
 		return err
 	}
-	e.at = 0
+	e.waiting, e.at = false, 0
 	e.last.reward += r + e.carried.reward
-	e.last.dt = int64(e.Agent.Now()-before) + e.carried.dt
+	e.last.dt = int64(e.Agent.Now()-e.before) + e.carried.dt
 	e.carried = step{}
 	if !more {
 		e.over = true
 		e.last.terminated = e.Agent.Now() < e.horizon
 		e.last.truncated = !e.last.terminated
-		return e.Finish()
+		err = e.Finish()
 	}
 	for len(e.answers) < len(e.Agent.Batch()) {
 		e.answers = append(e.answers, sched.Placement{})
+	}
+	if e.opening {
+		e.opening, e.carried = false, e.last
+		return err
+	}
+	return errors.Join(err, e.limit())
+}
+
+// limit ends an episode that has had its steps.
+func (e *Episode) limit() error {
+	if limit := e.setup.MaxSteps; limit > 0 && e.steps >= limit && !e.over {
+		e.over, e.cut, e.last.truncated = true, true, true
+		return e.Finish()
 	}
 	return nil
 }
@@ -122,19 +141,14 @@ func (e *Episode) answer(p sched.Placement, legal bool) error {
 	e.answers[e.at] = p
 	e.at++
 	e.steps++
-	var err error
-	if n := len(e.Agent.Batch()); e.at == n {
-		if err = e.Agent.Place(e.answers[:n]); err == nil {
-			err = e.advance()
-		}
+	n := len(e.Agent.Batch())
+	if e.at < n {
+		return e.limit()
 	}
-	if err != nil {
+	if err := e.Agent.Place(e.answers[:n]); err != nil {
 		e.over = true
 		return err
 	}
-	if limit := e.setup.MaxSteps; limit > 0 && e.steps >= limit && !e.over {
-		e.over, e.cut, e.last.truncated = true, true, true
-		return e.Finish()
-	}
-	return nil
+	e.before = e.Agent.Now()
+	return e.Resume()
 }

@@ -215,6 +215,9 @@ func (m *Machine) interrupt() error {
 // Observe goes on to the next decisions and returns the reward for the time that has passed. more is false when the run is over.
 func (m *Machine) Observe() (more bool, r float64, err error) {
 	more, err = m.Agent.Observe()
+	if errors.Is(err, ErrUnderWay) { // what passed is read when the decision comes: two sums would not be that of one run, to the bit
+		return false, 0, err
+	}
 	now := m.reading()
 	r = m.reward(m.last, now, m.setup.Instance.Interarrival)
 	m.last = now

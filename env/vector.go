@@ -2,6 +2,7 @@ package env
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"runtime/debug"
 	"sync"
@@ -34,9 +35,10 @@ type Vector struct {
 	dt              []int64
 
 	ended    []Ended
-	stepping func(*shard) // stepShard, made once: a method value is allocated
+	stepping func(i int) error // step, made once: a method value is allocated
+	going    func(i int) error // what is under way; nil if nothing is
 	shards   []shard
-	wake     []chan func(*shard)
+	wake     []chan func(i int) error
 	join     sync.WaitGroup
 }
 
@@ -64,10 +66,34 @@ type Ended struct {
 	InstanceSpec
 }
 
+// shard is the environments that one worker steps.
 type shard struct {
 	from, to int
+	next     int // from where it goes on
+	beats    int
+	limit    int // of beats in one call
 	err      error
 	panicked error
+}
+
+// maxBeats is after how many beats, of 1024 turns each, a call returns ErrUnderWay: about a tenth of a second.
+const maxBeats = 256
+
+// beat is the pulse of a shard's machines.
+func (sh *shard) beat() error {
+	if sh.beats++; sh.beats > sh.limit {
+		return ErrUnderWay
+	}
+	return nil
+}
+
+func (sh *shard) run(f func(i int) error) {
+	for ; sh.next < sh.to; sh.next++ {
+		if err := f(sh.next); err != nil {
+			sh.err = fmt.Errorf("environment %d: %w", sh.next, err)
+			return
+		}
+	}
 }
 
 // Field describes one buffer that Bind wants. Type is NumPy's name of the element.
@@ -97,7 +123,7 @@ func NewVector(cfg Config) (*Vector, error) {
 	}
 	v := &Vector{cfg: cfg, mode: mode, envs: make([]sub, cfg.NumEnvs), width: cfg.schema.Width(), masks: cfg.schema.Action.Width()}
 	v.byKey = cfg.schema.Order() == sched.ByKey
-	v.stepping = v.stepShard
+	v.stepping = v.step
 	for i := range v.envs {
 		spec := InstanceSpec{Workload: cfg.Workloads[i%len(cfg.Workloads)], Seed: uint64(i)}
 		if v.envs[i].taken, err = v.envs[i].take(spec); err != nil {
@@ -111,10 +137,16 @@ func NewVector(cfg Config) (*Vector, error) {
 	}
 	workers := max(1, min(cfg.Workers, cfg.NumEnvs))
 	for w := range workers {
-		v.shards = append(v.shards, shard{from: w * cfg.NumEnvs / workers, to: (w + 1) * cfg.NumEnvs / workers})
+		v.shards = append(v.shards, shard{from: w * cfg.NumEnvs / workers, to: (w + 1) * cfg.NumEnvs / workers, limit: maxBeats})
+	}
+	for w := range v.shards {
+		sh := &v.shards[w]
+		for i := sh.from; i < sh.to; i++ {
+			v.envs[i].pulse = sh.beat
+		}
 	}
 	for w := 1; w < workers; w++ {
-		ch := make(chan func(*shard))
+		ch := make(chan func(i int) error)
 		v.wake = append(v.wake, ch)
 		go v.work(ch, &v.shards[w])
 	}
@@ -183,7 +215,7 @@ type resetRequest struct {
 	Instances []*InstanceSpec `msgpack:"instances"` // one each, nil: keeps its own
 }
 
-// Reset starts episodes and goes on to their first decisions.
+// Reset starts episodes and goes on to their first decisions. ErrUnderWay is no failure: Resume goes on.
 func (v *Vector) Reset(req []byte) ([]byte, error) {
 	var r resetRequest
 	if err := Decode(req, &r); err != nil {
@@ -221,20 +253,24 @@ func (v *Vector) Reset(req []byte) ([]byte, error) {
 		}
 	}
 	v.ended = v.ended[:0]
-	err := v.each(func(sh *shard) {
-		for i := sh.from; i < sh.to; i++ {
-			if len(r.Mask) > 0 && r.Mask[i] == 0 {
-				continue
-			}
-			v.envs[i].taken = next[i]
-			if err := v.begin(i); err != nil {
-				sh.err = fmt.Errorf("environment %d: %w", i, err)
-				return
-			}
-			v.reward[i], v.terminated[i], v.truncated[i], v.dt[i] = 0, 0, 0, 0
+	for i := range v.envs {
+		if len(r.Mask) == 0 || r.Mask[i] != 0 {
+			s := &v.envs[i]
+			s.started, s.waiting, s.result = false, false, Ended{}
 		}
+	}
+	return nil, v.each(func(i int) error {
+		s := &v.envs[i]
+		if len(r.Mask) > 0 && r.Mask[i] == 0 {
+			return nil
+		}
+		v.reward[i], v.terminated[i], v.truncated[i], v.dt[i] = 0, 0, 0, 0
+		if s.waiting {
+			return v.begun(i, s.Resume())
+		}
+		s.taken = next[i]
+		return v.begin(i)
 	})
-	return nil, err
 }
 
 // begin starts the episode that the sub-environment's spec names and writes its first observation.
@@ -243,25 +279,33 @@ func (v *Vector) begin(i int) error {
 	setup := v.cfg.setup
 	setup.Instance, setup.Seed, setup.Episode = s.instance, s.spec.Seed, s.spec.Episode
 	s.started = false
-	if err := s.Episode.Reset(setup, v.cfg.schema); err != nil {
-		return err
+	return v.begun(i, s.Episode.Reset(setup, v.cfg.schema))
+}
+
+func (v *Vector) begun(i int, err error) error {
+	if err == nil {
+		s := &v.envs[i]
+		s.started, s.finished = true, false
+		v.observe(i)
 	}
-	s.started, s.finished = true, false
-	v.observe(i)
-	return nil
+	return err
 }
 
 func (v *Vector) observe(i int) {
 	v.envs[i].observation(v.obs[i*v.width:(i+1)*v.width], v.mask[i*v.masks:(i+1)*v.masks])
 }
 
-// Step answers one decision in each environment.
+// Step answers one decision in each environment. ErrUnderWay is no failure: Resume goes on.
 func (v *Vector) Step() error {
 	if v.obs == nil {
 		return badConfig("step: buffers must be bound first")
 	}
 	for i := range v.envs { // before any has taken its step
-		if s := &v.envs[i]; !s.started || s.finished && v.mode == Disabled {
+		s := &v.envs[i]
+		if s.waiting {
+			return fmt.Errorf("environment %d: a step or a reset was left half-way: %w", i, ErrOver)
+		}
+		if !s.started || s.finished && v.mode == Disabled {
 			return fmt.Errorf("environment %d: %w", i, ErrOver)
 		}
 	}
@@ -271,18 +315,26 @@ func (v *Vector) Step() error {
 			return err
 		}
 	}
-	err := v.each(v.stepping)
-	if err != nil {
-		return err
+	return v.each(v.stepping)
+}
+
+// Resume goes on with the Reset or the Step that returned ErrUnderWay.
+func (v *Vector) Resume() error {
+	if v.going == nil {
+		return fmt.Errorf("nothing is under way: %w", ErrOver)
 	}
-	for i := range v.envs { // in index order, whatever the workers did
+	return v.goOn()
+}
+
+// collect puts the episodes that have ended into index order, whatever the workers did.
+func (v *Vector) collect() {
+	for i := range v.envs {
 		if s := &v.envs[i]; s.result.Index == i+1 {
 			s.result.Index--
 			v.ended = append(v.ended, s.result)
 			s.result = Ended{}
 		}
 	}
-	return nil
 }
 
 // IllegalActionError is an action outside the action space or forbidden by the mask, where those raise.
@@ -319,28 +371,27 @@ func (v *Vector) action(i int) (p sched.Placement, legal bool) {
 	return v.envs[i].decodeSlot(v.slots[i], v.mask[i*v.masks:(i+1)*v.masks])
 }
 
-func (v *Vector) stepShard(sh *shard) {
-	for i := sh.from; i < sh.to; i++ {
-		if err := v.step(i); err != nil {
-			sh.err = fmt.Errorf("environment %d: %w", i, err)
-			return
-		}
-	}
-}
-
 func (v *Vector) step(i int) error {
 	s := &v.envs[i]
-	if s.finished {
-		s.spec.Episode++
-		if err := v.begin(i); err != nil {
-			return err
-		}
+	switch {
+	case s.waiting && s.opening:
+		return v.begun(i, s.Resume())
+	case s.waiting:
+		return v.answered(i, s.Resume())
+	case s.finished:
 		v.reward[i], v.terminated[i], v.truncated[i], v.dt[i] = 0, 0, 0, 0
-		return nil
+		s.spec.Episode++
+		return v.begin(i)
 	}
-	if err := s.answer(v.action(i)); err != nil {
+	return v.answered(i, s.answer(v.action(i)))
+}
+
+// answered tells what a step has led to.
+func (v *Vector) answered(i int, err error) error {
+	if err != nil {
 		return err
 	}
+	s := &v.envs[i]
 	last := s.last
 	v.reward[i], v.dt[i] = last.reward, last.dt
 	v.terminated[i], v.truncated[i] = bit(last.terminated), bit(last.truncated)
@@ -366,46 +417,70 @@ func bit(b bool) uint8 {
 	return 0
 }
 
-// each runs f over all shards, the first of them here.
-func (v *Vector) each(f func(*shard)) error {
+// each calls f for every environment: shard by shard, the first of them here.
+func (v *Vector) each(f func(i int) error) error {
+	for i := range v.shards {
+		v.shards[i].next = v.shards[i].from
+	}
+	v.going = f
+	return v.goOn()
+}
+
+// goOn calls what is under way for the environments that are left.
+func (v *Vector) goOn() error {
+	f := v.going
+	v.going = nil
+	for i := range v.shards {
+		v.shards[i].beats = 0
+	}
 	v.join.Add(len(v.wake))
 	for _, ch := range v.wake {
 		ch <- f
 	}
 	v.first(f)
-	var err, panicked error
+	var err, panicked, longer error
 	for i := range v.shards {
 		sh := &v.shards[i]
+		if sh.err != nil && errors.Is(sh.err, ErrUnderWay) {
+			longer, sh.err = sh.err, nil
+		}
 		err, panicked = cmp.Or(err, sh.err), cmp.Or(panicked, sh.panicked)
 		sh.err, sh.panicked = nil, nil
 	}
 	if panicked != nil {
 		panic(panicked) // as if it had happened here
 	}
+	if err == nil && longer != nil {
+		v.going = f
+		return longer
+	}
+	if err == nil {
+		v.collect()
+	}
 	return err
 }
 
 // first runs f over the first shard and waits for the others, also if f panics: who meets the panic may give up the buffers.
-func (v *Vector) first(f func(*shard)) {
+func (v *Vector) first(f func(i int) error) {
 	defer v.join.Wait()
-	f(&v.shards[0])
+	v.shards[0].run(f)
 }
 
-func (v *Vector) work(ch chan func(*shard), sh *shard) {
+func (v *Vector) work(ch chan func(i int) error, sh *shard) {
 	for f := range ch {
 		v.guarded(f, sh)
 	}
 }
 
-// guarded keeps a panic of a worker, which nobody could recover there, for the caller of each.
-func (v *Vector) guarded(f func(*shard), sh *shard) {
+// guarded keeps a panic of a worker, which nobody could recover there, for the caller of goOn.
+func (v *Vector) guarded(f func(i int) error, sh *shard) {
 	defer v.join.Done()
 	defer func() {
 		if p := recover(); p != nil {
 			sh.panicked = fmt.Errorf("%v, in a worker:\n%s", p, debug.Stack())
 		}
 	}()
-	f(sh)
+	sh.run(f)
 }
 
 // Info tells of the episodes that ended in the last step, in index order, as msgpack.

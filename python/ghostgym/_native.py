@@ -6,14 +6,16 @@ that needs the library loads that copy, a library of its own to the dynamic link
 path *string* that it has seen before for the same library, so each generation spells the path differently.
 Objects of the parent raise ForkedError in the child.
 
-Calls release the GIL. Go answers Ctrl-C only between calls, so a call that may take long runs on a thread
-of its own while this one waits, and is cancelled when the wait is interrupted.
+Calls release the GIL. Python hears Ctrl-C only between calls. So a step that takes long comes in parts, and
+any other call that may take long runs on a thread of its own while this one waits, and is cancelled when the
+wait is interrupted.
 """
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import itertools
 import os
 import threading
@@ -27,7 +29,8 @@ import numpy.typing as npt
 
 from . import errors
 
-_PATH = Path(os.environ.get("GHOSTGYM_LIBRARY") or Path(__file__).with_name("libghostgym.so"))
+# GHOSTGYM_LIBRARY names another build of the library. Absolute: the linker looks elsewhere for a bare name.
+_PATH = Path(os.environ.get("GHOSTGYM_LIBRARY") or Path(__file__).with_name("libghostgym.so")).absolute()
 _REPLY_BYTES = 1 << 16
 _PROGRESS_SECONDS = 0.5
 _CANCEL_SECONDS = 0.05
@@ -43,6 +46,7 @@ _CLASSES: dict[int, type[errors.GhostgymError]] = {
     -100: errors.ForkedError,
 }
 _CANCELLED = -9
+_UNDER_WAY = 1
 
 
 class _Reply(ctypes.Structure):
@@ -68,6 +72,7 @@ _SIGNATURES: dict[str, list[Any]] = {
     ],
     "gg_reset": [ctypes.c_int64, ctypes.c_char_p, ctypes.c_size_t],
     "gg_step": [ctypes.c_int64],
+    "gg_resume": [ctypes.c_int64],
     "gg_info": [ctypes.c_int64],
     "gg_close": [ctypes.c_int64],
     "gg_model_open": [ctypes.c_char_p, ctypes.c_size_t, ctypes.POINTER(ctypes.c_int64)],
@@ -97,12 +102,15 @@ def library() -> ctypes.CDLL:
         if _generation == 0:
             try:
                 _file = os.open(_PATH, os.O_RDONLY | os.O_CLOEXEC)
+                loaded = _open(str(_PATH))
             except OSError as error:
+                if _file >= 0:
+                    os.close(_file)
+                    _file = -1
                 raise ImportError(
-                    f"{_PATH}: {error.strerror}: the Go library is not there; 'pip install .' or "
+                    f"{_PATH}: {error.strerror or error}: the Go library cannot be loaded; 'pip install .' or "
                     "'make build' in the source tree compiles it"
                 ) from error
-            loaded = _open(str(_PATH))
         else:
             fd = _spare if _spare >= 0 else _copy()
             loaded = _open(f"/proc/self/{'./' * _generation}fd/{fd}")
@@ -136,9 +144,16 @@ def _open(path: str) -> ctypes.CDLL:
 
 def _copy() -> int:
     fd = os.memfd_create("libghostgym", os.MFD_CLOEXEC)
-    size, done = os.fstat(_file).st_size, 0
-    while done < size:
-        done += os.sendfile(fd, _file, done, size - done)
+    try:
+        size, done = os.fstat(_file).st_size, 0
+        while done < size:
+            sent = os.sendfile(fd, _file, done, size - done)
+            if not sent:
+                raise OSError(errno.EIO, "the library's file has shrunk", str(_PATH))
+            done += sent
+    except BaseException:
+        os.close(fd)
+        raise
     return fd
 
 
@@ -170,7 +185,7 @@ os.register_at_fork(
 
 
 class _Buffer:
-    """A reply buffer of one thread."""
+    """Where the library puts a reply."""
 
     def __init__(self) -> None:
         self.bytes = ctypes.create_string_buffer(_REPLY_BYTES)
@@ -179,15 +194,27 @@ class _Buffer:
 
 
 def _buffer() -> _Buffer:
+    """A buffer that nobody uses, until it is given back.
+
+    One a thread would not do: between a call and the reading of its reply, a finalizer or a signal handler
+    may call the library in the same thread.
+    """
     try:
-        found: _Buffer = _local.buffer
-    except AttributeError:
-        found = _local.buffer = _Buffer()
+        found: _Buffer = _local.free.pop()
+    except (AttributeError, IndexError):
+        found = _Buffer()
     return found
 
 
+def _give_back(buffer: _Buffer) -> None:
+    try:
+        _local.free.append(buffer)
+    except AttributeError:
+        _local.free = [buffer]
+
+
 def _finish(code: int, buffer: _Buffer) -> bytes:
-    """The reply as bytes, or the exception that the code stands for."""
+    """The reply as bytes, or the exception that the code stands for; the buffer is given back."""
     reply = buffer.reply
     if reply.ticket:
         big = ctypes.create_string_buffer(reply.len)
@@ -196,7 +223,8 @@ def _finish(code: int, buffer: _Buffer) -> bytes:
         body = big.raw[: fetched.len]
         code = code or fetch_code
     else:
-        body = buffer.bytes.raw[: reply.len]
+        body = ctypes.string_at(reply.data, reply.len)
+    _give_back(buffer)
     if code == 0:
         return body
     text = body.decode("utf-8", "replace")
@@ -259,16 +287,20 @@ def call_interruptible(
         finally:
             ended.set()
 
-    threading.Thread(target=work, name=f"ghostgym {method}", daemon=True).start()
+    thread = threading.Thread(target=work, name=f"ghostgym {method}", daemon=True)
     try:
+        thread.start()
         while not ended.wait(None if progress is None else _PROGRESS_SECONDS):
             done, total = call("progress", {"token": token})
             if total and progress is not None:
                 progress(done, total)
     except BaseException:
-        lib.gg_cancel(token, _buffer().pointer)
-        while not ended.wait(_CANCEL_SECONDS):  # the call may only have been about to begin
-            lib.gg_cancel(token, _buffer().pointer)
+        buffer = _buffer()
+        while thread.ident is not None:  # again and again: the call may only have been about to begin
+            lib.gg_cancel(token, buffer.pointer)
+            if ended.wait(_CANCEL_SECONDS):
+                break
+        _give_back(buffer)
         raise
     if isinstance(outcome[0], BaseException):
         raise outcome[0]
@@ -293,7 +325,9 @@ class Handle:
     def close(self) -> None:
         """Free the object; in a forked child it is the parent's to free."""
         if not self.closed and self.generation == _generation and _library is not None:
-            _library.gg_close(self.number, _buffer().pointer)
+            buffer = _buffer()
+            _library.gg_close(self.number, buffer.pointer)
+            _give_back(buffer)
         self.closed = True
 
     def __del__(self) -> None:
@@ -319,16 +353,15 @@ class Vector(Handle):
         arrays = list(self.arrays.values())
         pointers = (ctypes.c_void_p * len(arrays))(*(a.ctypes.data for a in arrays))
         sizes = (ctypes.c_size_t * len(arrays))(*(a.nbytes for a in arrays))
-        code = lib.gg_bind(self.number, pointers, sizes, len(arrays), buffer.pointer)
-        _finish(code, buffer)
+        buffer = _buffer()
+        _finish(lib.gg_bind(self.number, pointers, sizes, len(arrays), buffer.pointer), buffer)
         self._step: Callable[..., int] = lib.gg_step
 
     def reset(self, request: dict[str, Any]) -> None:
         """Start episodes."""
         self.check()
         body, buffer = pack(request), _buffer()
-        code = library().gg_reset(self.number, body, len(body), buffer.pointer)
-        _finish(code, buffer)
+        self._end(library().gg_reset(self.number, body, len(body), buffer.pointer), buffer)
 
     def step(self) -> None:
         """Answer one decision in each environment, with what the array "action" holds."""
@@ -337,7 +370,15 @@ class Vector(Handle):
         buffer = _buffer()
         code = self._step(self.number, buffer.pointer)
         if code:
-            _finish(code, buffer)
+            self._end(code, buffer)
+        else:
+            _give_back(buffer)
+
+    def _end(self, code: int, buffer: _Buffer) -> None:
+        """Wait, in parts, until a step or a reset has ended."""
+        while code == _UNDER_WAY:
+            code = library().gg_resume(self.number, buffer.pointer)
+        _finish(code, buffer)
 
     def render(self, index: int) -> str:
         """An environment as text: its open decision, CPUs and run queues."""
@@ -371,6 +412,8 @@ class Model(Handle):
         )  # fmt: skip
         if code:
             _finish(code, buffer)
+        else:
+            _give_back(buffer)
 
 
 def floats(body: bytes, shape: Sequence[int]) -> npt.NDArray[np.float64]:

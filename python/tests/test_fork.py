@@ -204,3 +204,42 @@ def test_runs_are_the_same_in_children(method: str) -> None:
         there = pool.map_async(hashes_of, loads).get(timeout=DEADLINE)
     assert there == here
     assert len(set(here[0])) == 40
+
+
+def test_interrupt_ends_a_reset_in_which_nothing_is_asked() -> None:
+    """A machine that is never full asks nothing for as long as its horizon; Ctrl-C is heard all the same."""
+
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    env = ghostgym.PriorityEnv("bimodal:load=0.05:cpus=16", horizon_bursts=1e9)  # an hour
+    before = signal.signal(signal.SIGALRM, stop)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.1)
+        with pytest.raises(KeyboardInterrupt):
+            env.reset(seed=1)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    with pytest.raises(errors.OverError, match="half-way"):
+        env.step(env.action_space.sample())
+    env.reset(options={"instances": [{"workload": "frame", "seed": 1}]})
+    env.step(env.action_space.sample())
+
+
+def test_calls_from_signal_handlers_and_finalizers_keep_replies_apart() -> None:
+    """Between a call and the reading of its reply, other code of the same thread may call the library."""
+    finish = _native._finish
+
+    def interrupted(code: int, buffer: _native._Buffer) -> bytes:
+        assert _native.unpack(finish(*other())) == "other"
+        return finish(code, buffer)
+
+    def other() -> tuple[int, _native._Buffer]:
+        body, buffer = _native.pack("other"), _native._buffer()
+        code = _native.library().gg_call(b"selftest.echo", 13, body, len(body), 0, buffer.pointer)
+        return code, buffer
+
+    with pytest.MonkeyPatch.context() as m:
+        m.setattr(_native, "_finish", interrupted)
+        assert _native.call("selftest.echo", "mine") == "mine"

@@ -29,6 +29,8 @@ type vector interface {
 	Bind(buffers [][]byte) error
 	Reset(req []byte) ([]byte, error)
 	Step() error
+	// Resume goes on with a Reset or Step that returned env.ErrUnderWay.
+	Resume() error
 	Info() ([]byte, error)
 	Close() error
 }
@@ -56,6 +58,7 @@ const (
 	codeSchedule  = -7
 	codeBusy      = -8
 	codeCancelled = -9
+	codeUnderWay  = 1 // no error: gg_resume goes on
 )
 
 var (
@@ -75,6 +78,7 @@ var classes = []struct {
 	{errShape, codeShape},
 	{errBusy, codeBusy},
 	{context.Canceled, codeCancelled},
+	{env.ErrUnderWay, codeUnderWay},
 }
 
 func codeOf(err error) int {

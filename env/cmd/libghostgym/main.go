@@ -102,6 +102,11 @@ func goggStep(handle C.int64_t, r *C.gg_reply) C.int32_t {
 	return 0
 }
 
+//export goggResume
+func goggResume(handle C.int64_t, r *C.gg_reply) C.int32_t {
+	return respond(r, nil, resume(int64(handle)))
+}
+
 //export goggInfo
 func goggInfo(handle C.int64_t, r *C.gg_reply) C.int32_t {
 	body, err := info(int64(handle))

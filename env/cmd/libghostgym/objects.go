@@ -147,6 +147,15 @@ func step(h int64) (err error) {
 	return v.Step()
 }
 
+func resume(h int64) (err error) {
+	o, v, err := acquire[vector](h)
+	if err != nil {
+		return err
+	}
+	defer o.release(&err)
+	return v.Resume()
+}
+
 func info(h int64) (body []byte, err error) {
 	o, v, err := acquire[interface{ Info() ([]byte, error) }](h)
 	if err != nil {

@@ -92,6 +92,8 @@ func (c *counters) Step() error {
 	return nil
 }
 
+func (c *counters) Resume() error { return fail(errConfig, "a counter's step is never under way") }
+
 func (c *counters) Info() ([]byte, error) { return encode(fmt.Sprint(c.n, " counters")) }
 
 func (c *counters) Close() error {

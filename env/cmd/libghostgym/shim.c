@@ -57,6 +57,10 @@ EXPORT gg_step(int64_t handle, gg_reply *reply) {
 	GUARD;
 	return goggStep(handle, reply);
 }
+EXPORT gg_resume(int64_t handle, gg_reply *reply) {
+	GUARD;
+	return goggResume(handle, reply);
+}
 EXPORT gg_info(int64_t handle, gg_reply *reply) {
 	GUARD;
 	return goggInfo(handle, reply);
