@@ -290,7 +290,7 @@ func (a *Agent) settleDeadlines(now kernel.Time) error {
 		}
 		a.turn.Answers = append(a.turn.Answers, trace.Answer{ID: x.id, Task: x.task, Seq: x.seq, Placement: x.p})
 		if x.id == 0 {
-			a.core.Rekey(now, x.task, x.seq, x.p.Key)
+			a.core.Rekey(now, x.task, x.seq, x.p)
 			continue
 		}
 		if ch := a.core.Answer(now, x.id, x.task, x.p); ch >= 0 {

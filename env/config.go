@@ -49,7 +49,7 @@ type Config struct {
 	NumEnvs   int      `msgpack:"num_envs"`
 	Workloads []string `msgpack:"workloads"` // sub-environment i uses number i modulo their count
 	Autoreset string   `msgpack:"autoreset"`
-	Workers   int      `msgpack:"workers"`
+	Workers   int      `msgpack:"workers"` // 0: one per CPU
 }
 
 // maxEnvs bounds what a slip of the pen can ask for.
@@ -99,7 +99,7 @@ func (o *Options) resolve() error {
 		return badConfig("max_episode_steps: %d is negative", o.MaxSteps)
 	}
 	if o.HorizonBursts != nil {
-		if s.Bursts = *o.HorizonBursts; !(s.Bursts > 0) {
+		if s.Bursts = *o.HorizonBursts; !(s.Bursts > 0 && s.Bursts <= math.MaxFloat64) {
 			return badConfig("horizon_bursts: %v is no positive number", s.Bursts)
 		}
 	}
@@ -125,6 +125,16 @@ func schemaByName(name string) (*feature.Schema, error) {
 	return nil, badConfig("schema: %q is none of %s, %s", name, feature.Priority.Kind, feature.Placement.Kind)
 }
 
+// maxWorkers bounds what a slip of the pen can ask for.
+const maxWorkers = 256
+
+func checkWorkers(n int) error {
+	if n < 0 || n > maxWorkers {
+		return badConfig("workers: %d is not between 0, one per CPU, and %d", n, maxWorkers)
+	}
+	return nil
+}
+
 func (c *Config) check() (Autoreset, error) {
 	if c.NumEnvs < 1 || c.NumEnvs > maxEnvs {
 		return 0, badConfig("num_envs: %d is not between 1 and %d", c.NumEnvs, maxEnvs)
@@ -132,8 +142,8 @@ func (c *Config) check() (Autoreset, error) {
 	if len(c.Workloads) == 0 {
 		return 0, badConfig("workloads: none given; there are %s, and rt-app files", strings.Join(workload.Names(), ", "))
 	}
-	if c.Workers < 0 || c.Workers > 256 {
-		return 0, badConfig("workers: %d is not between 1 and 256", c.Workers)
+	if err := checkWorkers(c.Workers); err != nil {
+		return 0, err
 	}
 	if c.Autoreset == "" {
 		return NextStep, nil

@@ -263,7 +263,7 @@ func TestVectorStepsDoNotAllocate(t *testing.T) {
 func BenchmarkVectorStep(b *testing.B) {
 	for _, schema := range []string{"priority", "placement"} {
 		b.Run(schema, func(b *testing.B) {
-			v := newBound(b, Config{Options: Options{Schema: schema, HorizonBursts: new(2000.0)}, NumEnvs: 64,
+			v := newBound(b, Config{Options: Options{Schema: schema, HorizonBursts: new(2000.0)}, NumEnvs: 64, Workers: 1,
 				Workloads: []string{"dispersive:load=0.9"}})
 			v.reset(b, 1)
 			play := func(n int) {
@@ -356,7 +356,8 @@ func TestStepsInPartsAreSteps(t *testing.T) {
 
 // TestWhatWasLeftHalfWayIsResetFirst, and then is as new.
 func TestWhatWasLeftHalfWayIsResetFirst(t *testing.T) {
-	cfg := Config{Options: Options{Schema: "priority", HorizonBursts: new(1500.0)}, NumEnvs: 2, Workloads: []string{"bimodal:load=0.3", "frame"}}
+	cfg := Config{Options: Options{Schema: "priority", HorizonBursts: new(5000.0)}, NumEnvs: 2, Workers: 1,
+		Workloads: []string{"bimodal:load=0.05:cpus=16", "frame"}}
 	left, fresh := newBound(t, cfg), newBound(t, cfg)
 	left.v.shards[0].limit = 1
 	if _, err := left.v.Reset(packed(t, object{"seed": 1})); !errors.Is(err, ErrUnderWay) {

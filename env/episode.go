@@ -71,31 +71,32 @@ func (e *Episode) Resume() error {
 		e.over = true
 		e.last.terminated = e.Agent.Now() < e.horizon
 		e.last.truncated = !e.last.terminated
-		err = e.Finish()
 	}
 	for len(e.answers) < len(e.Agent.Batch()) {
 		e.answers = append(e.answers, sched.Placement{})
 	}
 	if e.opening {
 		e.opening, e.carried = false, e.last
-		return err
-	}
-	return errors.Join(err, e.limit())
-}
-
-// limit ends an episode that has had its steps.
-func (e *Episode) limit() error {
-	if limit := e.setup.MaxSteps; limit > 0 && e.steps >= limit && !e.over {
-		e.over, e.cut, e.last.truncated = true, true, true
-		return e.Finish()
+	} else {
+		e.limit()
 	}
 	return nil
 }
 
-// observation writes the open decision's row and, for slot schemas, its mask. After the end of an episode there is no decision: every
-// value is zero, presence bits included, and only the back is legal.
+// limit ends an episode that has had its steps. The decision that is open then is the last observation.
+func (e *Episode) limit() {
+	if limit := e.setup.MaxSteps; limit > 0 && e.steps >= limit && !e.over {
+		e.over, e.cut, e.last.truncated = true, true, true
+		e.last.reward += e.carried.reward // of a first batch that no step will close
+		e.last.dt += e.carried.dt
+		e.carried = step{}
+	}
+}
+
+// observation writes the open decision's row and, for slot schemas, its mask. At the end of the work or the horizon there is no
+// decision: every value is zero, presence bits included, and only the back is legal.
 func (e *Episode) observation(row []float32, mask []uint8) {
-	if e.over {
+	if e.over && !e.cut {
 		clear(row)
 		if len(mask) > 0 {
 			clear(mask)
@@ -116,13 +117,13 @@ func (e *Episode) decodeSlot(action int64, mask []uint8) (p sched.Placement, leg
 		action = -1
 	}
 	slot, legal := feature.DecodeSlot(int(action), mask)
-	return sched.Placement{Key: sched.Behind, Slot: slot}, legal
+	return sched.Placement{Key: sched.Behind, Slot: slot, Clipped: !legal}, legal
 }
 
 // decodeKey reads a key. One out of bounds is clipped, and what is not a number goes behind all: neither is legal.
 func (e *Episode) decodeKey(action float32) (p sched.Placement, legal bool) {
 	key, clipped := e.schema.DecodeKey(action)
-	return sched.Placement{Key: key, Slot: sched.Back}, !clipped
+	return sched.Placement{Key: key, Slot: sched.Back, Clipped: clipped}, !clipped
 }
 
 // answer takes a step: it gives the open decision its placement.
@@ -143,7 +144,8 @@ func (e *Episode) answer(p sched.Placement, legal bool) error {
 	e.steps++
 	n := len(e.Agent.Batch())
 	if e.at < n {
-		return e.limit()
+		e.limit()
+		return nil
 	}
 	if err := e.Agent.Place(e.answers[:n]); err != nil {
 		e.over = true

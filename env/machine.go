@@ -52,6 +52,7 @@ type Machine struct {
 	horizon  kernel.Time
 	finished bool
 	cut      bool // truncated by MaxSteps
+	stopped  bool // by an error, or by whoever cancelled it
 	reward   reward.Func
 	last     reward.Reading
 	total    float64 // of the rewards
@@ -70,7 +71,7 @@ func (m *Machine) reset(s Setup) error {
 	if s.Bursts == 0 {
 		s.Bursts = DefaultHorizonBursts
 	}
-	if !(s.Bursts > 0) {
+	if !(s.Bursts > 0 && s.Bursts <= math.MaxFloat64) {
 		return fmt.Errorf("env: a horizon of %v bursts: want a positive number", s.Bursts)
 	}
 	if !(s.Warmup >= 0 && s.Warmup < 1) {
@@ -106,6 +107,9 @@ func (m *Machine) reset(s Setup) error {
 	if slice == 0 {
 		slice = profile.Slice
 	}
+	if s.ToBlock && s.Slice > 0 {
+		return fmt.Errorf("env: a slice of %v ns: this scheduler runs tasks until they block", s.Slice)
+	}
 	if s.ToBlock {
 		slice = kernel.Forever
 	}
@@ -132,7 +136,7 @@ func (m *Machine) reset(s Setup) error {
 	} else {
 		m.Metrics.Reset(figures)
 	}
-	m.setup, m.finished, m.cut, m.reward, m.last, m.total = s, false, false, f, reward.Reading{}, 0
+	m.setup, m.finished, m.cut, m.stopped, m.reward, m.last, m.total = s, false, false, false, f, reward.Reading{}, 0
 	if m.beat == nil {
 		m.beat = m.interrupt
 	}
@@ -194,9 +198,8 @@ func (m *Machine) Result() Result {
 	r := Result{
 		Figures: m.Metrics.Figures(), Return: m.total, TraceHash: fmt.Sprintf("%016x", uint64(m.Agent.Hash())),
 		EndNs: int64(m.Agent.Now()), HorizonNs: int64(m.horizon), Events: st.Events,
-		Terminated: m.Agent.Now() < m.horizon && !m.cut,
+		Terminated: m.Agent.Now() < m.horizon && !m.cut && !m.stopped,
 	}
-	r.Figures.Switches = st.Switches
 	if m.Sim.Deadlocked() {
 		for _, w := range m.Sim.Waits() {
 			r.Deadlock = append(r.Deadlock, w.String())
@@ -263,6 +266,7 @@ func (m *Machine) RunWith(ctx context.Context, meanwhile func()) (Result, error)
 			break
 		}
 	}
+	m.stopped = err != nil
 	err = errors.Join(err, m.Finish())
 	return m.Result(), err
 }

@@ -70,8 +70,8 @@ func Rollout(ctx context.Context, r RolloutRequest) (*Rollouts, error) {
 	if err := r.Options.resolve(); err != nil {
 		return nil, err
 	}
-	if r.Workers < 0 {
-		return nil, badConfig("workers: %d is negative; 0 is one per CPU", r.Workers)
+	if err := checkWorkers(r.Workers); err != nil {
+		return nil, err
 	}
 	if r.Workers == 0 {
 		r.Workers = runtime.GOMAXPROCS(0)

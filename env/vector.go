@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"runtime"
 	"runtime/debug"
 	"sync"
 	"unsafe"
@@ -130,12 +131,14 @@ func NewVector(cfg Config) (*Vector, error) {
 			return nil, err
 		}
 	}
-	probe := v.cfg.setup
-	probe.Instance = v.envs[0].instance
-	if err := v.envs[0].Machine.Reset(probe); err != nil { // profile and the like are refused now, not at the first reset
-		return nil, err
+	for i := range min(len(cfg.Workloads), cfg.NumEnvs) { // profile and the like are refused now, not at the first reset
+		probe := v.cfg.setup
+		probe.Instance = v.envs[i].instance
+		if err := v.envs[i].Machine.Reset(probe); err != nil {
+			return nil, fmt.Errorf("workload %s: %w", cfg.Workloads[i], err)
+		}
 	}
-	workers := max(1, min(cfg.Workers, cfg.NumEnvs))
+	workers := min(cmp.Or(cfg.Workers, runtime.GOMAXPROCS(0)), cfg.NumEnvs)
 	for w := range workers {
 		v.shards = append(v.shards, shard{from: w * cfg.NumEnvs / workers, to: (w + 1) * cfg.NumEnvs / workers, limit: maxBeats})
 	}
@@ -400,6 +403,9 @@ func (v *Vector) answered(i int, err error) error {
 		return nil
 	}
 	s.finished = true
+	if err := s.Finish(); err != nil {
+		return err
+	}
 	s.result = Ended{Index: i + 1, Result: s.Result(), Illegal: s.illegal, Steps: s.steps, InstanceSpec: s.spec}
 	if v.mode == SameStep {
 		copy(v.finalObs[i*v.width:(i+1)*v.width], v.obs[i*v.width:(i+1)*v.width])

@@ -34,7 +34,6 @@ type Learned struct {
 	rows, scores []float32
 	mask         []uint8
 	counts       FallbackCounts
-	clipped      uint64
 	lastErr      error
 }
 
@@ -73,7 +72,7 @@ func (l *Learned) Reset(seed uint64) {
 		r.Reset(seed)
 	}
 	l.rows, l.scores = l.rows[:0], l.scores[:0]
-	l.counts, l.clipped, l.lastErr = FallbackCounts{}, 0, nil
+	l.counts, l.lastErr = FallbackCounts{}, nil
 }
 
 // BurstEnded implements BurstObserver: the fallback may learn.
@@ -91,10 +90,8 @@ func (l *Learned) Schema() *feature.Schema { return l.schema }
 func (l *Learned) Rows() []float32   { return l.rows }
 func (l *Learned) Scores() []float32 { return l.scores }
 
-// Counts says how often the fallback answered since Reset, and why; Clipped how many keys were outside of the action space; Err
-// is the last error of the model.
+// Counts says how often the fallback answered since Reset, and why; Err is the last error of the model.
 func (l *Learned) Counts() FallbackCounts { return l.counts }
-func (l *Learned) Clipped() uint64        { return l.clipped }
 func (l *Learned) Err() error             { return l.lastErr }
 
 // Place implements Policy.
@@ -127,10 +124,7 @@ func (l *Learned) decode(v *sched.View, d *sched.Decision, scores []float32, out
 			return false
 		}
 		key, clipped := l.schema.DecodeKey(scores[0])
-		if clipped {
-			l.clipped++
-		}
-		*out = sched.Placement{Key: key, Slot: sched.Back}
+		*out = sched.Placement{Key: key, Slot: sched.Back, Clipped: clipped}
 		return true
 	}
 	l.schema.Mask(v, d, l.mask)

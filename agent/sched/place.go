@@ -164,7 +164,7 @@ func (c *Core) Apply(now Time, out []Placement) {
 	for i := range c.batch {
 		d, t := &c.batch[i], &c.tasks[c.batch[i].Task]
 		if d.Running {
-			t.Key = c.cleanKey(out[i].Key)
+			t.Key = c.cleanKey(out[i])
 			continue
 		}
 		c.fates.Applied++
@@ -251,11 +251,11 @@ func (c *Core) Answer(now Time, id uint64, task kernel.TaskID, p Placement) kern
 }
 
 // Rekey gives a running task a new key, if nothing has happened to it since it was asked with this sequence number.
-func (c *Core) Rekey(now Time, task kernel.TaskID, seq uint32, key float64) {
+func (c *Core) Rekey(now Time, task kernel.TaskID, seq uint32, p Placement) {
 	c.begin(now)
 	if s := task.Slot(); int(s) < len(c.tasks) && c.tasks[s].ID == task && c.tasks[s].Seq == seq && c.tasks[s].State == OnCPU {
 		t := &c.tasks[s]
-		t.Key = c.cleanKey(key)
+		t.Key = c.cleanKey(p)
 		c.queues[t.Queue].asked = true
 	}
 }
@@ -336,12 +336,14 @@ func (c *Core) supersede(t *Task) {
 	t.decision = 0
 }
 
-func (c *Core) cleanKey(k float64) float64 {
-	if math.IsNaN(k) {
+func (c *Core) cleanKey(p Placement) float64 {
+	if nan := math.IsNaN(p.Key); p.Clipped || nan {
 		c.fates.Clipped++
-		return Behind
+		if nan {
+			return Behind
+		}
 	}
-	return k
+	return p.Key
 }
 
 // enqueue puts a waiting task where the placement says.
@@ -350,14 +352,18 @@ func (c *Core) enqueue(t *Task, p Placement) {
 	t.State, t.Slice = Queued, p.Slice
 	at := q.len()
 	if c.cfg.Order == ByKey {
-		t.Key = c.cleanKey(p.Key)
+		t.Key = c.cleanKey(p)
 		if !math.IsInf(t.Key, 1) {
 			at = q.place(t.Key, t.serial)
 		}
-	} else if p.Slot < 0 || p.Slot > Back {
-		c.fates.Clipped++
-	} else if p.Slot < Back {
-		at = q.before(p.Slot)
+	} else {
+		outside := p.Slot < 0 || p.Slot > Back
+		if outside || p.Clipped {
+			c.fates.Clipped++
+		}
+		if !outside && p.Slot < Back {
+			at = q.before(p.Slot)
+		}
 	}
 	q.insert(at, entry{key: t.Key, serial: t.serial, task: int32(t.slot)})
 	c.link(q, t)

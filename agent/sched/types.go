@@ -96,10 +96,11 @@ func (s Source) Fallback() bool { return s != FromPolicy }
 
 // Placement answers a Decision. A queue uses the field of its order and ignores the other.
 type Placement struct {
-	Key    float64     // smaller goes first; NaN counts as Behind
-	Slice  kernel.Time // 0: the common slice
-	Slot   int32       // 0 is the front, Back behind all; out of range counts as Back
-	Source Source
+	Key     float64     // smaller goes first; NaN counts as Behind
+	Slice   kernel.Time // 0: the common slice
+	Slot    int32       // 0 is the front, Back behind all; out of range counts as Back
+	Source  Source
+	Clipped bool // the policy gave what the action space does not hold; the other fields are what was made of it
 }
 
 // ToBack is the default place under either order.
