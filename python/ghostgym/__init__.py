@@ -7,6 +7,8 @@ envs = gym.make_vec("ghostgym/Priority-v0", num_envs=64)
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 import gymnasium as _gym
 
 __version__ = "0.1.0"
@@ -52,6 +54,19 @@ __all__ = [
     "schema",
     "spec",
 ]
+
+
+if TYPE_CHECKING:
+    from . import export as export
+
+
+def __getattr__(name: str) -> Any:
+    """``ghostgym.export``, imported when it is asked for: it takes onnx along, which training does not need."""
+    if name == "export":
+        import importlib
+
+        return importlib.import_module(".export", __name__)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 _gym.register(

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _native, errors
-from .spec import Schema, instance_list, reset_options, schema
+from .spec import Schema, instance_list, natural, reset_options, schema
 from .vector import end_info, library_options, make_again, put_actions
 
 
@@ -59,6 +59,7 @@ class _Env(gym.Env[Any, Any]):
         ``options={"instances": [{"workload", "seed", "episode"}]}``, a list of one, takes these in place of
         all that: see ``sample_instances``.
         """
+        seed = None if seed is None else natural("seed", seed)
         super().reset(seed=seed)
         options = reset_options(options, ("instances",))
         request: dict[str, Any] = {}
@@ -66,7 +67,7 @@ class _Env(gym.Env[Any, Any]):
             request["instances"] = instance_list(options["instances"])
             if len(request["instances"]) != 1:
                 raise errors.ConfigError(f"instances: {len(request['instances'])} given for one environment")
-        elif seed is not None:
+        if seed is not None:
             request["seed"] = seed
         elif not self._seeded:
             request["seed"] = int(self.np_random.integers(1 << 62))

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+
+import numpy as np
 
 from . import _native, errors
 from .policy import Policy
@@ -44,11 +47,11 @@ def evaluate(
         progress: called now and then with the runs done and their count.
 
     Returns:
-        The structure of ``summary.json``: ``{"workloads": {name: {"held_out", "schedulers", "paired"}}}``.
-        ``paired`` has the differences a minus b with their 95 % intervals.
+        The structure of ``summary.json``: ``{"workloads": {name: {"held_out", "schedulers", "paired"}}}``, and
+        the manifest. ``paired`` has the differences a minus b with their 95 % intervals.
     """
-    if isinstance(workloads, str):
-        workloads = [workloads]
+    if isinstance(workloads, (str, os.PathLike)):
+        workloads = [os.fspath(workloads)]
     groups: dict[Any, list[Any]]
     if isinstance(workloads, Mapping):
         groups = {
@@ -56,7 +59,10 @@ def evaluate(
             for name, specs in workloads.items()
         }
     else:
-        groups = {w: [w] for w in map(str, items("workloads", workloads, "a list of specs and paths"))}
+        listed = [str(w) for w in items("workloads", workloads, "a list of specs and paths")]
+        groups = {w: [w] for w in listed}
+        if len(groups) < len(listed):
+            raise errors.ConfigError(f"workloads: {max(listed, key=listed.count)!r} stands twice")
     held_out = {} if held_out is None else held_out
     if not isinstance(held_out, Mapping) or any(name not in groups for name in held_out):
         raise errors.ConfigError(f"held_out: want a dict by workload, of {', '.join(groups)}, got {held_out!r}")
@@ -68,7 +74,10 @@ def evaluate(
         model = bytes(policy)
         own = "learned+wp" if wakeup_preemption else "learned"
     else:
-        raise errors.ConfigError(f"policy: want one, a model's bytes or a scheduler's name, got {shortly(policy)}")
+        raise errors.ConfigError(
+            f"policy: want one (load_policy takes a path), a model's bytes or a scheduler's name, "
+            f"got {shortly(policy)}"
+        )
     names = [own, *(s for s in items("against", against, "a list of schedulers' names") if s != own)]
     report: dict[str, Any] = _native.call_interruptible(
         "compare",
@@ -94,7 +103,7 @@ def evaluate(
 
 def _successive(seeds: Any) -> tuple[int, int]:
     """The first seed and their number."""
-    if hasattr(seeds, "__index__"):
+    if hasattr(seeds, "__index__") and np.ndim(seeds) == 0:
         count = natural("seeds", seeds)
         if not count:
             raise errors.ConfigError("seeds: 0 leaves nothing to compare")

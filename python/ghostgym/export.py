@@ -9,8 +9,11 @@ for other rows.
 from __future__ import annotations
 
 import json
+import math
 import os
+import secrets
 import tempfile
+import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -22,7 +25,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from . import errors
 from .policy import Policy
-from .spec import Schema, sample_instances, schema
+from .spec import Schema, as_array, real, sample_instances, schema, shortly
 from .vector import GhostVectorEnv
 
 Array = npt.NDArray[np.float32]
@@ -31,6 +34,7 @@ META_SCHEMA = "ghostgym.schema"
 META_HASH = "ghostgym.schema_hash"
 META_ACTION = "ghostgym.action"
 META_RANGES = "ghostgym.ranges"
+_OURS = {"schema", "schema_hash", "action", "ranges", "version", "onnx", "numpy"}
 
 MIN_OBSERVATIONS = 1000
 _OPSET = 17
@@ -46,6 +50,9 @@ class ScoreNet:
     """
 
     def __init__(self, inputs: int, hidden: int = 16, outputs: int = 1, gain: float = 0.1) -> None:
+        for name, value, least in (("inputs", inputs, 1), ("hidden", hidden, 0), ("outputs", outputs, 1)):
+            if not isinstance(value, (int, np.integer)) or value < least:
+                raise errors.ConfigError(f"{name}: want a whole number from {least}, got {value!r}")
         self.inputs, self.hidden, self.outputs, self.gain = inputs, hidden, outputs, gain
         if hidden:
             self._shapes = [(hidden, inputs), (hidden,), (outputs, hidden), (outputs,)]
@@ -68,6 +75,8 @@ class ScoreNet:
 
     def split(self, theta: Array) -> list[Array]:
         """Views of the parameters, layer by layer: weights (out, in), biases (out,)."""
+        if theta.shape != (self.size,):
+            raise errors.ShapeError(f"theta: want ({self.size},), got {theta.shape}")
         starts = [0, *self._ends[:-1]]
         return [theta[a:b].reshape(s) for a, b, s in zip(starts, self._ends, self._shapes, strict=True)]
 
@@ -140,12 +149,19 @@ def with_metadata(model: bytes, env: Any, ranges: Mapping[str, Any] | None = Non
     Args:
         model: ONNX bytes.
         env: an environment, "priority" or "placement".
-        ranges: what it was trained on, such as ``{"cpus": [4, 8]}``; others give a warning.
-        **extra: recipe, seed and the like; kept as ``ghostgym.<name>``.
+        ranges: what it was trained on, such as ``{"cpus": [4, 8]}``: the least and the greatest; the agent
+            warns of others.
+        **extra: recipe, seed and the like: text, or what JSON holds; kept as ``ghostgym.<name>``.
+
+    Raises:
+        ConfigError: metadata that is none, or that ghostgym writes itself.
+        ModelError: the model cannot be read.
     """
     from . import __version__
 
     s = _schema_of(env)
+    if taken := _OURS & set(extra):
+        raise errors.ConfigError(f"metadata {', '.join(sorted(taken))}: ghostgym writes it itself")
     proto = onnx.ModelProto()
     try:
         proto.ParseFromString(model)
@@ -161,15 +177,43 @@ def with_metadata(model: bytes, env: Any, ranges: Mapping[str, Any] | None = Non
         "ghostgym.version": __version__,
         "ghostgym.onnx": onnx.__version__,
         "ghostgym.numpy": np.__version__,
-        **{f"ghostgym.{k}": v if isinstance(v, str) else json.dumps(v) for k, v in extra.items()},
+        **{f"ghostgym.{k}": v if isinstance(v, str) else _json(f"metadata {k}", v) for k, v in extra.items()},
     }
     if ranges:
-        meta[META_RANGES] = json.dumps({k: list(v) for k, v in ranges.items()})
+        meta[META_RANGES] = _json("ranges", _checked_ranges(ranges))
     for key in sorted(meta):
         entry = proto.metadata_props.add()
         entry.key, entry.value = key, meta[key]
     encoded: bytes = proto.SerializeToString()
     return encoded
+
+
+def _json(name: str, value: Any) -> str:
+    """JSON of what NumPy and Python make."""
+
+    def plain(x: Any) -> Any:
+        return x.tolist() if isinstance(x, (np.generic, np.ndarray)) else os.fspath(x)
+
+    try:
+        return json.dumps(value, default=plain, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise errors.ConfigError(f"{name}: {shortly(value)} is no JSON: {error}") from None
+
+
+def _checked_ranges(ranges: Any) -> dict[str, list[float]]:
+    if not isinstance(ranges, Mapping):
+        raise errors.ConfigError(f"ranges: want a dict of [least, greatest], got {shortly(ranges)}")
+    found = {}
+    for name, given in ranges.items():
+        pair = as_array(f"ranges[{name!r}]", given)
+        if (
+            pair.shape != (2,)
+            or pair.dtype.kind not in "fiu"
+            or not (np.isfinite(pair).all() and pair[0] <= pair[1])
+        ):
+            raise errors.ConfigError(f"ranges[{name!r}]: want [least, greatest], got {shortly(given)}")
+        found[str(name)] = pair.tolist()
+    return found
 
 
 def save(
@@ -191,7 +235,7 @@ def save(
         env: what its rows mean: an environment, "priority" or "placement".
         reference: the trained policy: rows (n, width) to keys or logits (n, out).
         observations: at least 1,000 rows that the policy has met.
-        tolerance: how far a score may be off, absolute and relative.
+        tolerance: how far a score may be off, absolute and relative: 0 or more.
         ranges: see ``with_metadata``.
         **extra: see ``with_metadata``.
 
@@ -200,9 +244,22 @@ def save(
 
     Raises:
         ModelError: the runtime and the trained policy disagree, or the model cannot run; nothing is written.
+        ConfigError: an argument is none.
+
+    Warns:
+        UserWarning: keys that are out of the bounds of the action space: the agent clips them, and tasks
+            whose keys are clipped to one bound have no order but that of arrival.
     """
     s = _schema_of(env)
-    rows = np.ascontiguousarray(observations, np.float32)
+    tolerance = real(tolerance)
+    if not isinstance(tolerance, float) or not 0 <= tolerance < math.inf:
+        raise errors.ConfigError(f"tolerance: want a number from 0, got {shortly(tolerance)}")
+    if not callable(reference):
+        raise errors.ConfigError(f"reference: want a function from rows to scores, got {shortly(reference)}")
+    rows = as_array("observations", observations)
+    if rows.dtype.kind not in "fiu":
+        raise errors.ShapeError(f"observations: want numbers, got {rows.dtype} of shape {rows.shape}")
+    rows = np.ascontiguousarray(rows, np.float32)
     if rows.ndim != 2 or rows.shape[1] != s.width or len(rows) < MIN_OBSERVATIONS:
         raise errors.ModelError(
             f"observations: want at least {MIN_OBSERVATIONS} rows of {s.width}, got {rows.shape}"
@@ -220,8 +277,9 @@ def save(
         raise errors.ModelError(
             f"{path}: the policy gives {wanted.shape} for {rows.shape}, the exported model {got.shape}"
         )
-    off = np.abs(got - wanted)
-    bad = ~(off <= tolerance * (1 + np.abs(wanted)))
+    with np.errstate(invalid="ignore"):  # the reference may give what is no number
+        off = np.abs(got - wanted)
+        bad = ~(np.isfinite(wanted) & (off <= tolerance * (1 + np.abs(wanted))))
     if bad.any():
         i, j = np.unravel_index(int(np.argmax(np.where(bad, off, -1))), off.shape)
         raise errors.ModelError(
@@ -229,6 +287,14 @@ def save(
             f"{int(bad.any(axis=1).sum())} of {len(rows)} observations, worst on number {i}: "
             f"output {j} is {got[i, j]!r}, the policy gives {wanted[i, j]!r}"
         )
+    if s.action["kind"] == "key":
+        clipped = np.mean((got < s.action["lo"]) | (got > s.action["hi"]))
+        if clipped:
+            warnings.warn(
+                f"{path}: {clipped:.0%} of the keys are out of the bounds {s.action['lo']:g} to "
+                f"{s.action['hi']:g} and are clipped there, which loses their order: scale them down",
+                stacklevel=2,
+            )
     write_whole(path, stamped)
     return policy
 
@@ -315,6 +381,8 @@ def rows_met(
         seed: of the instances.
         bursts: horizon of the episodes.
     """
+    if not isinstance(policy, Policy):
+        raise errors.ConfigError(f"policy: want a Policy, got {shortly(policy)}")
     workloads = [i["workload"] for i in sample_instances(2, kinds=kinds, seed=seed)]
     played = GhostVectorEnv(len(workloads), kind=_schema_of(env).kind, workload=workloads, horizon_bursts=bursts)
     rows, info = played.reset(seed=seed)
@@ -327,20 +395,27 @@ def rows_met(
 
 
 def write_whole(path: str | os.PathLike[str], data: bytes) -> None:
-    """Write a file whole or not at all."""
-    target = Path(path)
+    """Write a file whole or not at all; behind a link, the file that it leads to. Pipes and devices get the bytes.
+
+    Raises:
+        OSError: it cannot be written; it names ``path``.
+    """
+    target = Path(os.path.realpath(path))
+    aside = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
     try:
-        file = tempfile.NamedTemporaryFile(dir=target.parent, prefix=f".{target.name}.", delete=False)  # noqa: SIM115
+        if target.exists() and not target.is_file():  # to put a file in its place would destroy it
+            target.write_bytes(data)
+            return
+        try:
+            with aside.open("xb") as file:
+                if target.exists():
+                    os.fchmod(file.fileno(), target.stat().st_mode & 0o777)
+                file.write(data)
+            os.replace(aside, target)
+        finally:
+            aside.unlink(missing_ok=True)
     except OSError as error:
-        raise OSError(error.errno, f"{error.strerror}: it cannot be written", str(target)) from None
-    try:
-        with file:
-            file.write(data)
-        os.chmod(file.name, 0o644)
-        os.replace(file.name, target)
-    except BaseException:
-        os.unlink(file.name)
-        raise
+        raise OSError(error.errno, f"{error.strerror}: it cannot be written", str(path)) from None
 
 
 def prepare_folder(path: str | os.PathLike[str]) -> None:

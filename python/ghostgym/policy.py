@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _native, errors
-from .spec import as_array, schema
+from .spec import as_array, schema, shortly
 
 
 class Policy:
@@ -59,8 +59,9 @@ class Policy:
     def act(self, obs: npt.ArrayLike, mask: npt.ArrayLike | None = None) -> npt.NDArray[Any]:
         """The action for each row: a key, shape (1,); or the index of the greatest legal logit.
 
-        A model that gives the index itself has it where it is legal. Rows with a legal logit that is no finite
-        number get the back: the agent's fallback, which answers there, is not here.
+        A model that gives the index itself has it where it is legal. Where the agent would ask its fallback,
+        which is not here, since a legal logit or a key is not finite, the action is the back, or NaN for a key,
+        which means behind all.
 
         Args:
             obs: one row or a batch.
@@ -68,7 +69,7 @@ class Policy:
         """
         scores = self.score(obs)
         if self.kind == "priority" or (self.kind is None and self.out_width == 1):
-            return scores
+            return np.where(np.isfinite(scores), scores, np.float32(np.nan))
         if self.kind == "placement" and self.out_width == 1:
             scores = self._logits(scores)
         masked = scores.astype(np.float64)
@@ -87,7 +88,8 @@ class Policy:
     def _logits(indices: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
         """An index as the greatest logit, and the back as the next."""
         places = np.arange(int(schema("placement").action["n"]))
-        logits: npt.NDArray[np.float32] = np.where(places == np.trunc(indices), np.float32(2), np.float32(0))
+        chosen = (places == np.trunc(indices)) & (indices >= 0)
+        logits: npt.NDArray[np.float32] = np.where(chosen, np.float32(2), np.float32(0))
         logits[..., -1] = np.maximum(logits[..., -1], 1)
         logits[~np.isfinite(indices[..., 0])] = np.nan
         return logits
@@ -104,5 +106,8 @@ def load_policy(path: str | os.PathLike[str]) -> Policy:
         ModelError: the file is no model, or has something that the runtime does not know: every such node
             is named.
         OSError: the file cannot be read.
+        ConfigError: what is given is no path.
     """
+    if not isinstance(path, (str, os.PathLike)) or not os.fspath(path) or "\0" in os.fsdecode(path):
+        raise errors.ConfigError(f"path: want that of an ONNX file, got {shortly(path)}")
     return Policy(Path(path).read_bytes(), str(path))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import operator
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -16,9 +17,9 @@ import numpy.typing as npt
 from . import _native, errors
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Schema:
-    """What a row of numbers and its answer mean."""
+    """What a row of numbers and its answer mean. There is one object for each kind."""
 
     kind: str  # "priority" or "placement"
     hash: str
@@ -51,16 +52,20 @@ class Schema:
         return gym.spaces.Box(np.float32(self.action["lo"]), np.float32(self.action["hi"]), (1,), np.float32)
 
 
-@lru_cache(maxsize=1)
 def spec() -> dict[str, Any]:
     """Every schema, workload, scheduler, profile, reward and choice of events there is."""
+    return copy.deepcopy(_spec())
+
+
+@lru_cache(maxsize=1)
+def _spec() -> dict[str, Any]:
     found: dict[str, Any] = _native.call("spec")
     return found
 
 
 def schema(kind: str) -> Schema:
     """The schema of a kind, "priority" or "placement"."""
-    known = spec()["schemas"]
+    known = _spec()["schemas"]
     if not isinstance(kind, str) or kind not in known:
         raise errors.ConfigError(f"schema: {kind!r} is none of {', '.join(known)}")
     return _schema(kind)
@@ -68,7 +73,7 @@ def schema(kind: str) -> Schema:
 
 @lru_cache(maxsize=2)
 def _schema(kind: str) -> Schema:
-    s = spec()["schemas"][kind]
+    s = _spec()["schemas"][kind]
     return Schema(kind, s["hash"], s["text"], tuple(s["features"]), s["action"])
 
 
@@ -79,10 +84,12 @@ def shortly(value: Any) -> str:
 
 def natural(name: str, value: Any) -> int:
     """A whole number that Go takes for a seed or an episode, or a ConfigError that names it."""
-    if not isinstance(value, (bool, np.bool_)) and hasattr(value, "__index__"):
+    try:
         number = operator.index(value)
-        if 0 <= number < 1 << 64:
-            return number
+    except TypeError:  # also of arrays that hold more than one
+        number = -1
+    if not isinstance(value, (bool, np.bool_)) and 0 <= number < 1 << 64:
+        return number
     raise errors.ConfigError(f"{name}: want a whole number from 0 to 2**64 - 1, got {shortly(value)}")
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -28,11 +30,15 @@ _OPTIONS = (
 )  # fmt: skip
 
 
-def library_options(kind: str, **given: Any) -> dict[str, Any]:
+def library_options(kind: str, /, **given: Any) -> dict[str, Any]:
     """The options of an environment as the library takes them; None stands for its own default."""
     unknown = set(given) - set(_OPTIONS)
     if unknown:
-        raise errors.ConfigError(f"unknown option {', '.join(sorted(unknown))}; there are {', '.join(_OPTIONS)}")
+        near = difflib.get_close_matches(min(unknown), _OPTIONS, 1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise errors.ConfigError(
+            f"unknown option {', '.join(sorted(unknown))}; there are {', '.join(_OPTIONS)}{hint}"
+        )
     options: dict[str, Any] = {"schema": kind}
     options.update({k: v for k, v in given.items() if v is not None})
     for name in ("horizon_bursts", "age_bound_us", "inference_us", "slice_us", "warmup"):
@@ -54,13 +60,13 @@ class GhostVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
         workload: a workload spec, or a list of them, of which sub-environment i takes number i modulo
             their count.
         autoreset: "NextStep" (the step after the end ignores its action and returns the reset
-            observation with reward 0), "SameStep" (reset at once; the last observation and info are in
-            ``info["final_obs"]`` and ``info["final_info"]``) or "Disabled" (the caller resets with
-            ``options={"reset_mask": ...}``). RLlib assumes the first, SB3 and TorchRL need the second
-            or third.
+            observation with reward 0; ``info["reset_step"]`` marks it), "SameStep" (reset at once; the
+            last observation and info are in ``info["final_obs"]`` and ``info["final_info"]``) or
+            "Disabled" (the caller resets with ``options={"reset_mask": ...}``), or Gymnasium's own name
+            of these. RLlib assumes the first, SB3 and TorchRL need the second or third.
         copy: results are fresh arrays. With False they are the library's own, overwritten by the next
             step or reset: only for code that keeps nothing.
-        workers: threads that step shards of the environments.
+        workers: threads that step shards of the environments; 0 is one per CPU.
         max_episode_steps, render_mode: as Gymnasium passes them on.
         **options: those of the single environment, see ``ghostgym.PriorityEnv``.
     """
@@ -76,8 +82,8 @@ class GhostVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
         num_envs: int = 1,
         *,
         kind: str = "priority",
-        workload: str | Sequence[str] = "dispersive:load=0.9",
-        autoreset: str = "NextStep",
+        workload: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] = "dispersive:load=0.9",
+        autoreset: str | AutoresetMode = "NextStep",
         copy: bool = True,
         workers: int = 1,
         render_mode: str | None = None,
@@ -87,6 +93,8 @@ class GhostVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
             "num_envs": num_envs, "kind": kind, "workload": workload, "autoreset": autoreset, "copy": copy,
             "workers": workers, "render_mode": render_mode, **options,
         }  # fmt: skip
+        if isinstance(autoreset, AutoresetMode):
+            autoreset = autoreset.value
         if not isinstance(autoreset, str) or autoreset not in _AUTORESET:
             raise errors.ConfigError(f"autoreset: {autoreset!r} is none of {', '.join(_AUTORESET)}")
         if render_mode not in (None, "ansi"):
@@ -102,11 +110,12 @@ class GhostVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
         self._mode = mode
         self._copy = copy
         self._seeded = False
+        self._due: npt.NDArray[np.bool_] | None = None  # those whose next step only resets
         self._vector = _native.Vector(
             {
                 **self._options,
                 "num_envs": num_envs,
-                "workloads": [workload] if isinstance(workload, str) else workload,
+                "workloads": [workload] if isinstance(workload, (str, os.PathLike)) else workload,
                 "autoreset": name,
                 "workers": workers,
             }
@@ -143,17 +152,18 @@ class GhostVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
         """
         options = reset_options(options, ("reset_mask", "instances"))
         request: dict[str, Any] = {}
-        if isinstance(seed, (int, np.integer)):
-            super().reset(seed=int(seed))
-            request["seed"] = int(seed)
+        if isinstance(seed, (int, np.integer, np.ndarray)) and np.ndim(seed) == 0:
+            seed = natural("seed", seed)
+            super().reset(seed=seed)
+            request["seed"] = seed
         elif seed is not None:
             request["seeds"] = [
                 self._any_seed() if s is None else natural(f"seed[{i}]", s)
                 for i, s in enumerate(items("seed", seed, "a whole number or a list of them"))
             ]
             self._count("seed", request["seeds"])
-        elif "instances" not in options:
-            request["seed"] = self._any_seed()
+        else:
+            request["seed"] = self._any_seed()  # of those whom no instance gives one
         mask = options.get("reset_mask")
         if mask is not None:
             mask = as_array("reset_mask", mask)
@@ -167,6 +177,7 @@ class GhostVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
             self._count("instances", request["instances"])
         self._vector.reset(request)
         self._seeded = True
+        self._due = None if mask is None or self._due is None else self._due & ~mask
         info: dict[str, Any] = {}
         self._put(info)
         return self._out(self._obs), info
@@ -193,6 +204,9 @@ class GhostVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
         self._vector.step()
         info: dict[str, Any] = {}
         self._put(info)
+        if self._due is not None:
+            info["reset_step"], info["_reset_step"] = self._due, self._due.copy()
+            self._due = None
         terminated, truncated = self._ends
         if 1 in terminated.tobytes() or 1 in truncated.tobytes():  # a tenth of what any() takes
             self._tell_ends(info)
@@ -227,6 +241,7 @@ class GhostVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
         if self._mode is not AutoresetMode.SAME_STEP:
             for key in _END_KEYS:
                 info[key], info[f"_{key}"] = told[key], which.copy()
+            self._due = which if self._mode is AutoresetMode.NEXT_STEP else None
             return
         final = np.full(n, None, dtype=object)
         rows, masks = self._vector.arrays["final_obs"], self._vector.arrays["final_mask"]
@@ -255,7 +270,7 @@ class GhostVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
 
     def __reduce__(self) -> Any:
         """What a pickle holds is how to make it: the copy is an environment of its own, before its reset."""
-        return make_again, (GhostVectorEnv, self._made), {"spec": self.spec}
+        return make_again, (type(self), self._made), {"spec": self.spec}
 
     # -- beyond Gymnasium --------------------------------------------------------------------------
 
@@ -271,18 +286,26 @@ class GhostVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
         return rollout(policies, instances, self._options, fallback=fallback, workers=workers)
 
 
-class PriorityVectorEnv(GhostVectorEnv):
+class _OfOneKind(GhostVectorEnv):
+    _kind = ""
+
+    def __init__(self, num_envs: int = 1, **kwargs: Any) -> None:
+        if "kind" in kwargs:
+            raise errors.ConfigError(f"kind: the id says that it is {self._kind!r}; leave it out")
+        super().__init__(num_envs, kind=self._kind, **kwargs)
+        del self._made["kind"]
+
+
+class PriorityVectorEnv(_OfOneKind):
     """What ``make_vec("ghostgym/Priority-v0", n)`` makes."""
 
-    def __init__(self, num_envs: int = 1, **kwargs: Any) -> None:
-        super().__init__(num_envs, kind="priority", **kwargs)
+    _kind = "priority"
 
 
-class PlacementVectorEnv(GhostVectorEnv):
+class PlacementVectorEnv(_OfOneKind):
     """What ``make_vec("ghostgym/Placement-v0", n)`` makes."""
 
-    def __init__(self, num_envs: int = 1, **kwargs: Any) -> None:
-        super().__init__(num_envs, kind="placement", **kwargs)
+    _kind = "placement"
 
 
 _END_KEYS = ("trace_hash", "figures", "return", "deadlock", "illegal_actions", "instance")

@@ -1,5 +1,7 @@
 """What bad input gets: a documented exception that names the cause, and nothing lost."""
 
+from pathlib import Path
+
 import ghostgym
 import gymnasium as gym
 import numpy as np
@@ -83,6 +85,8 @@ GOOD = {"workload": "bimodal", "seed": 1, "episode": 0}
         ({"seed": 1.5}, "seed: want a whole number"),
         ({"seed": "x"}, "seed: want a whole number"),
         ({"seed": {}}, "seed: want a whole number"),
+        ({"seed": True}, "seed: want a whole number"),
+        ({"seed": np.array([[1], [2]])}, r"seed\[0\]"),
         ({"seed": [1]}, "seed: 1 given for 2"),
         ({"seed": [1.5, 2]}, r"seed\[0\].*1\.5"),
         ({"seed": [1, -2]}, r"seed\[1\].*-2"),
@@ -284,6 +288,9 @@ def test_rtapp_files(tmp_path, text, says):
         ({"workloads": {"a": 3}}, r"workloads\['a'\]: .*3"),
         ({"workloads": {"a": []}}, '"a" has no instances'),
         ({"seeds": 2.5}, "seeds: .*2.5"),
+        ({"seeds": [-1, 0]}, r"seeds\[0\]: .*-1"),
+        ({"workloads": ["frame", "frame"]}, "'frame' stands twice"),
+        ({"policy": Path("model.onnx")}, "load_policy"),
         ({"seeds": None}, "seeds: .*None"),
         ({"seeds": 10**30}, "seeds: "),
         ({"against": "rr"}, "against: .*'rr'"),
@@ -304,6 +311,28 @@ def test_evaluations(arguments, says):
     good = {"policy": net_model()[2], "workloads": ["bimodal"], "seeds": 1, "against": ["fifo"], "bursts": 20}
     with pytest.raises(ghostgym.ConfigError, match=says):
         ghostgym.evaluate(**{**good, **arguments})
+
+
+def test_seeds_of_every_kind_of_integer():
+    """NumPy's count as Python's, in the single environment as in the vector."""
+    single, vector = ghostgym.PriorityEnv(), ghostgym.GhostVectorEnv(1)
+    want = single.reset(seed=3)[0]
+    for seed in (np.int64(3), np.uint8(3), np.array(3)):
+        assert np.array_equal(single.reset(seed=seed)[0], want)
+        assert np.array_equal(vector.reset(seed=seed)[0][0], want)
+    for bad in (-1, 1.5, "1", True, np.array([1, 2, 3]), 2**64):
+        for env in (single, vector):
+            with pytest.raises(ghostgym.ConfigError, match="seed"):
+                env.reset(seed=bad)
+    assert ghostgym.evaluate("rr", ["frame"], np.arange(3, 5), ["las"], bursts=20)["manifest"]["seed"] == 3
+
+
+def test_kinds_come_from_the_id():
+    for make in (gym.make, gym.make_vec):
+        with pytest.raises(ghostgym.ConfigError, match="kind"):
+            make(PRIORITY, kind="placement")
+    with pytest.raises(ghostgym.ConfigError, match="did you mean 'events'"):
+        ghostgym.PriorityEnv(evnts="all")
 
 
 @pytest.mark.parametrize("bad", [3, "x", ["instances"], b"instances"])

@@ -116,10 +116,32 @@ def test_a_deadlock_terminates_and_says_who_waits(tmp_path):
 
 
 def test_limit_of_steps():
-    env = gym.make("ghostgym/Priority-v0", workload="bimodal:load=0.9", max_episode_steps=11)
-    _, rewards, terminated, _ = play(env, seed=1)
-    assert len(rewards) == 11
-    assert not terminated
+    """By Gymnasium's wrapper, and by the environment itself, whose last info tells of the episode."""
+    wrapped = gym.make("ghostgym/Priority-v0", workload="bimodal:load=0.9", max_episode_steps=11)
+    own = ghostgym.PriorityEnv("bimodal:load=0.9", max_episode_steps=11)
+    ends = []
+    for env in (wrapped, own):
+        _, rewards, terminated, info = play(env, seed=1)
+        assert len(rewards) == 11
+        assert not terminated
+        ends.append(info)
+    assert "trace_hash" not in ends[0]
+    assert ends[1]["trace_hash"]
+    assert ends[1]["return"] == pytest.approx(sum(rewards))
+
+
+def test_the_last_observation_of_a_limit_of_steps_is_that_of_the_open_decision():
+    envs = [
+        gym.make_vec("ghostgym/Priority-v0", 2, mode, workload="bimodal:load=0.9", max_episode_steps=5)
+        for mode in (None, "sync")
+    ]
+    for env in envs:
+        env.reset(seed=1)
+    for _ in range(5):
+        native, sync = (env.step(np.zeros((2, 1), np.float32)) for env in envs)
+    assert native[3].all()
+    assert native[0].any(axis=1).all()
+    assert np.array_equal(native[0], sync[0])
 
 
 def test_observations_are_copies():

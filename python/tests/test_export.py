@@ -1,6 +1,7 @@
 """Export, and models in the Go runtime: checked before they are written, the same bits everywhere."""
 
 import json
+import os
 import pickle
 import resource
 import subprocess
@@ -249,7 +250,7 @@ def test_an_export_that_fails_leaves_what_was_there(tmp_path, monkeypatch):
     def broken(*_):
         raise OSError(28, "No space left on device")
 
-    for name in ("replace", "chmod"):
+    for name in ("replace", "fchmod"):
         with monkeypatch.context() as m:
             m.setattr(export.os, name, broken)
             with pytest.raises(OSError, match="No space"):
@@ -323,3 +324,108 @@ def test_models_may_be_any_bytes_and_are_pickled_whole():
     named = pickle.loads(pickle.dumps(ghostgym.Policy(model, "mine")))
     assert (named.name, bytes(named)) == ("mine", model)
     assert np.array_equal(named.score(rows), want)
+
+
+def test_keys_out_of_bounds_are_told():
+    """They lose their order: by a warning when a model is written, and in the counts of whoever runs it."""
+    net, theta, _ = net_model()
+    wild = theta * np.float32(1000)
+    rows = np.random.default_rng(2).uniform(-1, 1, (1000, net.inputs)).astype(np.float32)
+    with pytest.warns(UserWarning, match="clipped there"):
+        export.save("/dev/null", net.to_onnx(wild), "priority", lambda r: net.score(wild, r), rows)
+    policy = ghostgym.Policy(export.with_metadata(net.to_onnx(wild), "priority"))
+    report = ghostgym.evaluate(policy, ["bimodal"], 1, [], bursts=100, warmup=0)
+    clipped = report["workloads"]["bimodal"]["schedulers"]["learned"]["fates"]["clipped"]
+    env = ghostgym.PriorityEnv("bimodal", horizon_bursts=100)
+    row, _ = env.reset(seed=0)
+    over = False
+    while not over:
+        row, _, a, b, info = env.step(policy.act(row))
+        over = a or b
+    assert info["illegal_actions"] == info["figures"]["fates"]["clipped"] == clipped > 10
+
+
+def test_metadata_is_checked():
+    model = net_model()[2]
+    for bad in (
+        {"schema": "x"},
+        {"schema_hash": "zz"},
+        {"version": "9"},
+        {"foo": object()},
+        {"foo": float("nan")},
+    ):
+        with pytest.raises(ghostgym.ConfigError, match=next(iter(bad))):
+            export.with_metadata(model, "priority", **bad)
+    for ranges in (
+        3,
+        "x",
+        {"cpus": 4},
+        {"cpus": [4]},
+        {"cpus": [8, 4]},
+        {"cpus": [4, 8, 9]},
+        {"cpus": [0, np.inf]},
+    ):
+        with pytest.raises(ghostgym.ConfigError, match="ranges"):
+            export.with_metadata(model, "priority", ranges)
+    stamped = export.with_metadata(
+        model,
+        "priority",
+        {"cpus": np.array([4, 8])},
+        rate=np.float32(0.5),
+        layers=np.array([16]),
+        where=Path("here"),
+    )
+    meta = ghostgym.Policy(stamped).metadata
+    assert json.loads(meta["ghostgym.ranges"]) == {"cpus": [4, 8]}
+    assert (meta["ghostgym.rate"], meta["ghostgym.layers"], meta["ghostgym.where"]) == ("0.5", "[16]", '"here"')
+
+
+def test_arguments_of_save_are_checked(tmp_path):
+    net, theta, model = net_model()
+    rows = np.random.default_rng(2).uniform(-1, 1, (1000, net.inputs)).astype(np.float32)
+    good = {"reference": lambda r: net.score(theta, r), "observations": rows}
+    for bad, says in (
+        ({"reference": None}, "reference"),
+        ({"observations": "x"}, "observations"),
+        ({"observations": [[1], [1, 2]]}, "observations"),
+        ({"tolerance": "x"}, "tolerance"),
+        ({"tolerance": np.inf}, "tolerance"),
+        ({"tolerance": -1}, "tolerance"),
+        ({"reference": lambda r: np.full((len(r), 1), np.inf)}, "disagrees"),
+    ):
+        with pytest.raises(ghostgym.GhostgymError, match=says):
+            export.save(tmp_path / "m.onnx", model, "priority", **{**good, **bad})
+    assert not list(tmp_path.iterdir())
+    for sizes in ((19, -1), (-1,), (19.5,), (19, 16, 0)):
+        with pytest.raises(ghostgym.ConfigError, match="want a whole number"):
+            export.ScoreNet(*sizes)
+    with pytest.raises(ghostgym.ShapeError, match="theta"):
+        net.score(theta[:-1], rows)
+    for path in (None, 5, b"m.onnx", "", "a\0b"):
+        with pytest.raises(ghostgym.ConfigError, match="path"):
+            ghostgym.load_policy(path)
+
+
+def test_files_are_written_where_links_lead_and_with_their_mode(tmp_path):
+    target, link, pipe = tmp_path / "target", tmp_path / "link", tmp_path / "pipe"
+    link.symlink_to("target")
+    before = os.umask(0o027)
+    try:
+        export.write_whole(link, b"one")
+    finally:
+        os.umask(before)
+    assert link.is_symlink()
+    assert target.read_bytes() == b"one"
+    assert target.stat().st_mode & 0o777 == 0o640
+    target.chmod(0o600)
+    export.write_whole(target, b"two")
+    assert target.stat().st_mode & 0o777 == 0o600
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    export.write_whole(pipe, b"three")
+    assert os.read(reader, 9) == b"three"
+    os.close(reader)
+    assert pipe.is_fifo()
+    with pytest.raises(OSError, match="directory"):
+        export.write_whole(tmp_path, b"")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["link", "pipe", "target"]

@@ -1,5 +1,6 @@
 """What Gymnasium and the libraries behind it expect of many environments."""
 
+import copy
 import pickle
 
 import ghostgym
@@ -350,3 +351,49 @@ def test_forked_child_refuses_a_parents_handle():
     os.waitpid(pid, 0)
     assert os.read(read, 100) == b"refused, grandchild 7"
     env.step(np.zeros((2, 1), np.float32))
+
+
+def test_a_step_that_only_resets_is_marked():
+    """In NextStep, so that a learner can leave it out of its buffer."""
+    env = ghostgym.GhostVectorEnv(3, workload="bimodal:load=0.9", horizon_bursts=40)
+    env.reset(seed=1)
+    before = np.zeros(3, bool)
+    seen = 0
+    for _ in range(300):
+        _, reward, terminated, truncated, info = env.step(np.zeros((3, 1), np.float32))
+        marked = info.get("reset_step", np.zeros(3, bool))
+        assert np.array_equal(marked, before)
+        assert np.array_equal(info.get("_reset_step", marked), marked)
+        assert not reward[marked].any()
+        seen += marked.sum()
+        before = terminated | truncated
+    assert seen > 3
+    for mode in ("SameStep", "Disabled"):
+        env = ghostgym.GhostVectorEnv(1, autoreset=mode, workload="bimodal:load=0.9", horizon_bursts=40)
+        env.reset(seed=1)
+        over = False
+        while not over:
+            _, _, a, b, info = env.step(np.zeros((1, 1), np.float32))
+            over = a[0] or b[0]
+            assert "reset_step" not in info
+
+
+def test_a_subclass_is_copied_as_what_it_is():
+    class Mine(ghostgym.GhostVectorEnv):
+        pass
+
+    made = Mine(2, autoreset=gym.vector.AutoresetMode.SAME_STEP)
+    assert made.metadata["autoreset_mode"] is gym.vector.AutoresetMode.SAME_STEP
+    assert type(copy.deepcopy(made)) is Mine
+    vector = gym.make_vec("ghostgym/Placement-v0", 2)
+    assert type(copy.deepcopy(vector)) is type(vector)
+
+
+def test_a_first_reset_without_a_seed_is_by_chance_also_of_those_without_an_instance():
+    rows = []
+    for _ in range(2):
+        env = ghostgym.GhostVectorEnv(2, workload="bimodal")
+        env.reset(options={"instances": [None, None]})
+        _, _, _, _, _ = env.step(np.zeros((2, 1), np.float32))
+        rows.append(env.step(np.zeros((2, 1), np.float32))[0])
+    assert not np.array_equal(*rows)
