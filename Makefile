@@ -32,7 +32,7 @@ test: build lint ## everything, as CI runs it
 	@$(PY) -m pytest
 
 lint: $(V)/.installed ## gofmt, go vet, staticcheck, ruff, mypy
-	@$(TOOLS); test -z "$$(gofmt -l agent env inference models | tee /dev/stderr)"
+	@$(TOOLS); bad=$$(gofmt -l agent env inference models) && { [ -z "$$bad" ] || { echo "gofmt: $$bad" >&2; false; }; }
 	@$(TOOLS); go vet ./... && go tool -modfile=tools.mod staticcheck ./...
 	@$(PY) -m ruff check python train && $(PY) -m ruff format --check python train && $(PY) -m mypy
 

@@ -12,7 +12,9 @@ the iterates.
 from __future__ import annotations
 
 import argparse
+import errno
 import json
+import math
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -56,9 +58,14 @@ class Config:
         for name, least in (("pairs", 1), ("generations", 1), ("hidden", 0), ("seed", 0), ("workers", 0)):
             if getattr(self, name) < least:
                 raise ghostgym.ConfigError(f"{name}: {getattr(self, name)} is below {least}")
-        for name in ("sigma", "bursts", "seconds"):
-            if not getattr(self, name) > 0:
-                raise ghostgym.ConfigError(f"{name}: {getattr(self, name)} is not above 0")
+        for name, most in (
+            ("sigma", math.inf), ("rate", math.inf), ("average", 1), ("bursts", math.inf), ("seconds", math.inf),
+        ):  # fmt: skip
+            value = getattr(self, name)
+            if not (0 < value <= most and math.isfinite(value)):
+                raise ghostgym.ConfigError(f"{name}: want a number above 0, at most {most}, got {value}")
+        if not 0 <= self.decay < 1:
+            raise ghostgym.ConfigError(f"decay: want a number from 0 to below 1, got {self.decay}")
         if self.objective not in OBJECTIVES:
             raise ghostgym.ConfigError(f"objective: {self.objective!r} is none of {', '.join(OBJECTIVES)}")
 
@@ -98,7 +105,8 @@ def learn(c: Config, progress: Callable[[str], None] = print) -> Iterator[Traine
     net = export.ScoreNet(schema.width, c.hidden, outputs)
     theta = net.initial(rng)
     mean = theta.copy()
-    m, v = np.zeros(net.size), np.zeros(net.size)
+    m: Array = np.zeros(net.size)
+    v: Array = np.zeros(net.size)
     validation = ghostgym.sample_instances(1, kinds=kinds, seed=c.seed + 10_000)
     curve: list[dict[str, float]] = []
     decisions = generation = 0
@@ -110,6 +118,8 @@ def learn(c: Config, progress: Callable[[str], None] = print) -> Iterator[Traine
             export.with_metadata(net.to_onnx(np.asarray(t, np.float32)), schema) for t in thetas
         ]
         played = rollout([*policies, "rr"], instances, options, workers=c.workers)
+        if not np.isfinite(played.figures[c.objective]).all():
+            raise ghostgym.ConfigError(f"bursts: {c.bursts:g} are too few: some episodes have no {c.objective}")
         return log_ratios(played.figures[c.objective]), int(played.decisions.sum())
 
     while generation < c.generations and (spent := time.monotonic() - started) < c.seconds:
@@ -151,7 +161,12 @@ def learn(c: Config, progress: Callable[[str], None] = print) -> Iterator[Traine
 
 def train(c: Config, progress: Callable[[str], None] = print) -> Trained:
     """Train to the end."""
-    return list(learn(c, progress))[-1]
+    trained = None
+    for trained in learn(c, progress):  # noqa: B007
+        pass
+    if trained is None:
+        raise ghostgym.ConfigError(f"seconds: {c.seconds} are over before the first generation")
+    return trained
 
 
 def finish(c: Config, trained: Trained, out: Path) -> ghostgym.Policy:
@@ -187,17 +202,22 @@ def main(arguments: list[str]) -> int:
     out, curve = given.pop("out"), given.pop("curve")
     given["kinds"] = [k for k in given["kinds"].split(",") if k]
     c = Config(**given)
-    trained = None
+    trained, code = None, 2
     try:
-        export.prepare_folder(out.parent)
+        for path in (out, curve):
+            if path is not None and path.is_dir():
+                raise IsADirectoryError(errno.EISDIR, "a file is wanted, and this is a folder", str(path))
+            if path is not None:
+                export.prepare_folder(path.parent)
         try:
             for trained in learn(c, lambda line: print(line, file=sys.stderr, flush=True)):  # noqa: B007
                 pass
         except KeyboardInterrupt:
+            code = 130
             print("es.py: stopped; exporting what has been learned", file=sys.stderr)
         if trained is None:
             print("es.py: no generation was finished: nothing is written", file=sys.stderr)
-            return 130
+            return code
         finish(c, trained, out)
         if curve is not None:
             export.write_whole(curve, json.dumps(trained.curve, indent=1).encode())

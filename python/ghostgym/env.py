@@ -129,16 +129,21 @@ class PriorityEnv(_Env):
 
     ``Box((19,), float32)``: one row about the task, see ``env.unwrapped.schema.features`` for name, unit, bounds
     and formula of each number. Times are logarithms against the running geometric mean of bursts, so one
-    policy fits microseconds and seconds. What is not known is 0 with its presence bit at 0. After the end
-    of an episode there is no decision: all is zero.
+    policy fits microseconds and seconds. What is not known is 0 with its presence bit at 0. At the end of
+    the work or the horizon there is no decision, and all is zero; a limit of steps shows the decision that is
+    open then.
 
     ## Reward
 
-    ``"slowdown"``: minus the integral over time of the sum, over tasks waiting in run queues, of 1/(expected
-    burst): the slowdown that accrues, as far as it can be known online. ``"wait"``: minus the integral of the
-    number of waiting tasks, in units of the mean interarrival. Rewards are differences of one integral, so
-    the return of an episode does not depend on how often it asked. ``info["dt_ns"]`` is the time that
-    passed, for discounting by elapsed time.
+    ``"slowdown"``: minus the integral over time of the sum, over tasks waiting in run queues, of 1/max(E, 5
+    switches, 1 us). E is what the agent expects of the task's burst when it wakes: the average of its own
+    bursts; the geometric mean of all where it has none; the workload's mean before that. It is no more than
+    a guess: among tasks without a history it is the number of those waiting, whatever their bursts turn out
+    to be. So returns order policies roughly as ``figures["slowdown_mean"]`` does at best; compare by the figure.
+    ``"wait"``: minus the integral of the number of waiting tasks, in units of the mean interarrival, which
+    orders as ``figures["wait_mean_us"]`` does. Rewards are differences of one integral, so the return of an
+    episode does not depend on how often it asked. ``info["dt_ns"]`` is the time that passed, for discounting
+    by elapsed time.
 
     ## Starting state
 
@@ -151,7 +156,7 @@ class PriorityEnv(_Env):
     says who waits for whom). Truncated at the horizon: ``horizon_bursts`` times the workload's nominal mean
     interarrival, fixed at reset; or after ``max_episode_steps``.
     The last info carries ``trace_hash`` (equal for equal runs, in Go and in Python), ``figures`` (what an
-    experimenter would read off), ``return``, ``instance``, ``illegal_actions``.
+    experimenter would read off: ``ghostlab list figures``), ``return``, ``instance``, ``illegal_actions``.
 
     ## Arguments
 
@@ -160,15 +165,16 @@ class PriorityEnv(_Env):
     - ``profile``: what the machine costs, as in ``"linux"``; by default the workload's own.
     - ``wakeup_preemption``: see above.
     - ``events``: ``"default"``, ``"fork"`` or ``"all"``: which enqueues are asked about.
-    - ``timing``: ``"sync"``, ``"async+135ms"``, ``"hold=50us+27us"``: when an answer takes effect.
-    - ``reward``: ``"slowdown"`` or ``"wait"``.
+    - ``timing``: ``"sync"`` (default), ``"async+135ms"``, ``"hold=50us+27us"``: when an answer takes effect.
+    - ``reward``: ``"slowdown"`` (default) or ``"wait"``.
     - ``horizon_bursts``: 2000; fewer are biased where long bursts are rare.
-    - ``max_episode_steps``: 0 is no limit.
-    - ``invalid_action``: ``"back"``, or ``"raise"`` for ``ActionError`` before anything is stepped.
+    - ``max_episode_steps``: 0, the default, is no limit. ``gym.make`` keeps it to itself and adds
+      ``TimeLimit``, whose last info tells nothing of the episode; ``make_vec`` and the class pass it on.
+    - ``invalid_action``: ``"back"`` (default), or ``"raise"`` for ``ActionError`` before anything is stepped.
     - ``age_bound_us``: a task that waits longer goes first, whatever its key; 1 s.
     - ``inference_us``: what a decision costs on the machine; by default the profile's.
     - ``slice_us``: the common slice; by default the workload's, else the profile's.
-    - ``warmup``: share of the horizon that figures (not rewards) leave out.
+    - ``warmup``: share of the horizon that figures (not rewards) leave out; 0.
     - ``render_mode``: ``None`` or ``"ansi"``.
 
     ## Version history

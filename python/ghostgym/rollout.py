@@ -35,7 +35,8 @@ def rollout(
     """Run every policy on every instance; equal, to the bit, to stepping through Gymnasium.
 
     Args:
-        policies: models, loaded or as ONNX bytes, or names of schedulers such as "gittins+wp" or "oracle".
+        policies: models, loaded or as ONNX bytes, or names of schedulers such as "gittins+wp" or "oracle". Of
+            the options, ``wakeup_preemption`` is for models: a name says it itself, by "+wp".
         instances: ``{"workload": spec, "seed": int, "episode": int}`` each.
         options: of the environment, as ``library_options`` makes them.
         fallback: the heuristic that answers where a model cannot; "" is las for keys, rr for places.

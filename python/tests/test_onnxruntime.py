@@ -76,7 +76,7 @@ class Graph:
             axis = int(rng.integers(1, len(dims) + 1))
             axis -= rng.choice([0, len(dims) + 1])  # negative ones count from the end
             self.add(op, [name], dims, axis=int(axis))
-        elif op == "LayerNormalization" and self.opset >= 17:
+        elif op == "LayerNormalization" and self.opset >= 17 and last > 1:  # of one value it is its bias
             bias = [self.constant(rng.normal(size=last))] if rng.random() < 0.7 else []
             self.add(op, [name, self.constant(rng.normal(size=last)), *bias], dims, axis=-1)
         elif op == "Concat" and size <= 40:
