@@ -1,6 +1,14 @@
 package env
 
-import "testing"
+import (
+	"errors"
+	"math"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/ghostgym/ghostgym/env/workload"
+)
 
 // TestPinnedTasksRunBesideAnAgent: a file that pins threads to the CPUs that it names finds them all there, also where an agent
 // takes a CPU for itself.
@@ -16,6 +24,51 @@ func TestPinnedTasksRunBesideAnAgent(t *testing.T) {
 		for _, scheduler := range []string{"fifo", "fifo@ghost-global", "rr@ghost-percpu", "cfs@linux"} {
 			if r := run(t, scheduler, file, 1, nil); r.Figures.Unstarted != 0 {
 				t.Errorf("%s under %s: %d bursts never got a CPU", file, scheduler, r.Figures.Unstarted)
+			}
+		}
+	}
+}
+
+// TestCPUTimeIsCountedOnce: also of tasks that hear of a new priority or affinity while they run.
+func TestCPUTimeIsCountedOnce(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "phases.json")
+	text := `{"global": {"duration": 1}, "tasks": {"t": {"instance": 3, "phases": {
+		"a": {"run": 30000, "cpus": [0, 1]}, "b": {"priority": 4, "run": 70000, "cpus": [1]}, "c": {"priority": -3, "run": 9000000}}}}}`
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, load := range append(workload.Names(), file) {
+		for _, scheduler := range []string{"rr", "cfs@linux", "las+wp@ghost-percpu", "fifo@ghost-global"} {
+			var m Machine
+			s, err := ParseScheduler(scheduler, nil, "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			in, err := BuildInstance(load)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p, err := s.Policy(&m)
+			if err != nil {
+				t.Fatal(err)
+			}
+			setup := Setup{Instance: in, Seed: 3, Bursts: 300, Inference: -1}
+			if err := errors.Join(s.Setup(&setup, p), m.Reset(setup)); err != nil {
+				t.Fatal(err)
+			}
+			r, err := m.Run(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			cpus := 0
+			for _, c := range m.Sim.Topology().CPUs {
+				if !c.Agent {
+					cpus++
+				}
+			}
+			busy := float64(m.Sim.Stats().Busy) / float64(r.EndNs) / float64(cpus)
+			if u := float64(r.Figures.Utilisation); math.Abs(u-busy) > 5e-3 { // agents pause a task that runs at the end without a message
+				t.Errorf("%s under %s: utilisation %v, and the machine was busy for %v", load, scheduler, u, busy)
 			}
 		}
 	}

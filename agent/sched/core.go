@@ -259,6 +259,9 @@ func (c *Core) message(m *kernel.Message) {
 	if d := m.Runtime - t.Runtime; d > 0 {
 		t.VRuntime += float64(d) * 1024 / t.Weight
 		t.Runtime = m.Runtime
+		if t.State == OnCPU { // a message that does not end its stay: what it has run since is counted from here
+			t.Start = max(t.Start, m.Time)
+		}
 	}
 	t.Seq = m.Seq
 	switch m.Type {

@@ -22,18 +22,18 @@
 // thinking, and on a CPU of another channel after an interrupt (ipi).
 //
 //   - Inline: the scheduler runs inside the switch. Each CPU thinks for itself: thinking delays the commits of that turn alone, no
-//     commit waits for another, and tasks that run go on meanwhile.
+//     commit waits for another, and tasks that run go on meanwhile, but for those that the turn replaces.
 //   - PerCPU: the agent's thread takes its own CPU while it reads, thinks and commits, one thing after the other. The task there is
 //     paused, without a message, and goes on afterwards, for the price of a switch, unless it was replaced. Waking the agent costs,
 //     too (wake), if it sleeps: not when messages have come while it was busy. What another CPU's agent puts there starts after it.
 //   - Global: the agent spins on the machine's last CPU, which runs no tasks, and commits to the others, one after the other: each
 //     costs commit_remote, and the target notices after ipi. The agent is a bottleneck: what it spends on one turn delays the next.
 //
-// A task that gets a CPU starts after the switch, if the CPU last ran another task (under PerCPU always, since the agent ran in
-// between), and after the cost of a migration, if it last ran elsewhere. Txn.At is that instant, as far as it is known then, and the
+// A task that gets a CPU starts after the switch, if it is not the one that the CPU ran last (under PerCPU always, since the agent ran
+// in between), and after the cost of a migration, if it last ran elsewhere. Txn.At is that instant, as far as it is known then, and the
 // slice counts from there. Time of agents, switches and migrations is no CPU time of tasks: Stats.Agent holds that of agents, whole
 // turns included whose end lies ahead; that of switches and migrations is the rest. A replaced task leaves its CPU at once, although
-// the newcomer may still be under way.
+// the newcomer may still be under way: so with wakeup preemption a CPU idles for as long as the agent thinks about who preempts.
 //
 // # Tasks
 //

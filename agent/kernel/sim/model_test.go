@@ -126,15 +126,15 @@ func TestBooks(t *testing.T) {
 				least = 2
 			}
 			for seed := range uint64(8) {
-				books(t, name, least, seed)
-				books(t, name, 4, seed)
+				books(t, profile(t, name), least, seed)
+				books(t, profile(t, name), 4, seed)
 			}
 		})
 	}
 }
 
-func books(t *testing.T, name string, cpus int, seed uint64) {
-	m, err := New(Config{Profile: profile(t, name), CPUs: cpus, Horizon: 20 * kernel.Millisecond, Slack: 3000, Seed: seed, Workload: &churn{}})
+func books(t *testing.T, p *Profile, cpus int, seed uint64) {
+	m, err := New(Config{Profile: p, CPUs: cpus, Horizon: 20 * kernel.Millisecond, Slack: 3000, Seed: seed, Workload: &churn{}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,20 @@ type object struct {
 	count   int           // semaphore: its value; barrier: how many have to come
 	owner   kernel.TaskID // mutex: 0 if free
 	waiters []waiter
+	head    int // of waiters: those before it have been served
+}
+
+func (o *object) waiting() int { return len(o.waiters) - o.head }
+
+// pop takes the first waiter.
+func (o *object) pop() waiter {
+	w := o.waiters[o.head]
+	if o.head++; o.head == len(o.waiters) {
+		o.waiters, o.head = o.waiters[:0], 0
+	} else if o.head >= 64 && o.head > len(o.waiters)/2 {
+		o.waiters, o.head = o.waiters[:copy(o.waiters, o.waiters[o.head:])], 0
+	}
+	return w
 }
 
 type waiter struct {
@@ -218,23 +232,23 @@ func (m *Sim) synchronise(slot int32) bool {
 		}
 		return true
 	case OpSignal:
-		if len(o.waiters) > 0 {
+		if o.waiting() > 0 {
 			m.signal(op.Ref)
 		}
 	case OpBroadcast:
-		for range len(o.waiters) {
+		for range o.waiting() {
 			m.signal(op.Ref)
 		}
 	case OpBarrier:
-		if len(o.waiters)+1 < o.count {
+		if o.waiting()+1 < o.count {
 			o.waiters = append(o.waiters, waiter{slot, None})
 			return true
 		}
-		for range len(o.waiters) {
+		for range o.waiting() {
 			m.signal(op.Ref)
 		}
 	case OpPost:
-		if len(o.waiters) > 0 {
+		if o.waiting() > 0 {
 			m.signal(op.Ref)
 		} else {
 			o.count++
@@ -253,8 +267,8 @@ func (m *Sim) synchronise(slot int32) bool {
 func (m *Sim) unlock(ref int32) {
 	o := &m.objects[ref]
 	o.owner = 0
-	if len(o.waiters) > 0 {
-		o.owner = m.tasks[o.waiters[0].slot].id
+	if o.waiting() > 0 {
+		o.owner = m.tasks[o.waiters[o.head].slot].id
 		m.signal(ref)
 	}
 }
@@ -262,8 +276,7 @@ func (m *Sim) unlock(ref int32) {
 // signal serves the first waiter of an object: it wakes, or goes on to wait for the mutex that it gave up.
 func (m *Sim) signal(ref int32) {
 	o := &m.objects[ref]
-	w := o.waiters[0]
-	o.waiters = o.waiters[:copy(o.waiters, o.waiters[1:])]
+	w := o.pop()
 	if w.mutex != None {
 		if l := &m.objects[w.mutex]; l.owner != 0 {
 			l.waiters = append(l.waiters, waiter{w.slot, None})
@@ -306,7 +319,7 @@ func (m *Sim) Waits() []Wait {
 		default:
 			for i := range m.objects[:m.nObj] {
 				o := &m.objects[i]
-				for _, x := range o.waiters {
+				for _, x := range o.waiters[o.head:] {
 					if x.slot == int32(slot) {
 						w.For = kindNames[o.kind] + " " + o.name
 						if o.kind == mutex && o.owner != 0 {

@@ -173,7 +173,7 @@ func (m *Sim) pause(n int32) {
 func (m *Sim) resume(n int32, at kernel.Time) {
 	c := &m.cpus[n]
 	c.paused = false
-	m.schedule(n, max(at+m.cfg.Profile.Switch, c.start))
+	m.schedule(n, max(later(at, m.cfg.Profile.Switch), c.start))
 }
 
 // schedule makes a CPU's task run from an instant on.
@@ -306,19 +306,24 @@ func (m *Sim) carryOut(who kernel.Channel, ch *channel, x *kernel.Txn) {
 	if local {
 		cost = p.CommitLocal
 	}
-	m.stats.Agent += cost
-	at := later(m.now, ch.charge) + cost
+	m.stats.Agent = later(m.stats.Agent, cost)
+	at := later(later(m.now, ch.charge), cost)
 	if p.Model != kernel.Inline { // one agent does one thing after the other; inline, each CPU thinks for itself
-		ch.busy += cost
+		ch.busy = later(ch.busy, cost)
 		at = ch.busy
+		if p.Model == kernel.PerCPU && cost > 0 { // also where reading was free
+			m.pause(int32(who))
+		}
 	}
 	if !local {
-		at += p.IPI
+		at = later(at, p.IPI)
 	}
 	x.At = at
 	if x.Flags&kernel.TxnAssign != 0 {
-		m.lookup(x.Task).channel = target
+		t := m.lookup(x.Task)
+		t.channel = target
 		if target != int32(who) {
+			t.from = at
 			m.chans[target].assigned = true
 			m.rouse(target, at)
 		}
@@ -338,7 +343,7 @@ func (m *Sim) carryOut(who kernel.Channel, ch *channel, x *kernel.Txn) {
 	if c.task >= 0 && x.Task != 0 && c.task == int32(x.Task.Slot()) { // goes on, with a new slice from then on
 		m.account(n)
 		if c.paused {
-			x.At, c.slice = max(at+p.Switch, c.start), slice
+			x.At, c.slice = max(later(at, p.Switch), c.start), slice
 			return
 		}
 		x.At = max(at, c.start)
@@ -358,8 +363,9 @@ func (m *Sim) carryOut(who kernel.Channel, ch *channel, x *kernel.Txn) {
 	}
 	slot := int32(x.Task.Slot())
 	t := &m.tasks[slot]
+	at = max(at, t.from)
 	if c.last != x.Task || p.Model == kernel.PerCPU { // after its agent even the same task has to be switched to
-		at += p.Switch
+		at = later(at, p.Switch)
 	}
 	if c.last != x.Task {
 		if c.last != 0 {
@@ -368,7 +374,7 @@ func (m *Sim) carryOut(who kernel.Channel, ch *channel, x *kernel.Txn) {
 		c.last = x.Task
 	}
 	if t.cpu != n && t.cpu != kernel.NoCPU {
-		at += p.Migrate
+		at = later(at, p.Migrate)
 		m.stats.Migrations++
 	}
 	t.state, t.cpu, t.channel = onCPU, n, target
@@ -387,7 +393,7 @@ func (m *Sim) Charge(who kernel.Channel, d kernel.Time) {
 		return
 	}
 	m.enter(int32(who))
-	m.stats.Agent += d
+	m.stats.Agent = later(m.stats.Agent, d)
 	switch ch := &m.chans[who]; m.cfg.Profile.Model {
 	case kernel.Inline:
 		ch.charge = later(ch.charge, d)

@@ -57,6 +57,7 @@ type task struct {
 	seq     uint32
 	cpu     int32 // on, or last on
 	channel int32
+	from    kernel.Time // when the agent that it was assigned to hears of it
 	state   taskState
 	begun   bool // op is under way: left counts
 	allowed kernel.CPUSet
