@@ -2,12 +2,14 @@ package env
 
 import (
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/ghostgym/ghostgym/agent"
 	"github.com/ghostgym/ghostgym/agent/feature"
 	"github.com/ghostgym/ghostgym/agent/kernel"
 	"github.com/ghostgym/ghostgym/agent/sched"
+	"github.com/ghostgym/ghostgym/agent/spell"
 	"github.com/ghostgym/ghostgym/env/workload"
 )
 
@@ -21,7 +23,14 @@ const (
 	Disabled                  // the caller resets
 )
 
-var autoresets = []string{"next_step", "same_step", "disabled"}
+var (
+	autoresets     = []string{"next_step", "same_step", "disabled"}
+	invalidActions = []string{"back", "raise"}
+)
+
+func noneOf(what, name string, choices []string) error {
+	return badConfig("%s: %q is none of %s%s", what, name, strings.Join(choices, ", "), spell.Hint(name, choices))
+}
 
 // Options say what an episode is like, besides its instance. Durations are in microseconds; those absent are as Setup says.
 type Options struct {
@@ -92,8 +101,8 @@ func (o *Options) resolve() error {
 	if s.Timing, err = agent.ParseTiming(o.Timing); err != nil {
 		return badConfig("%w", err)
 	}
-	if o.InvalidAction != "" && o.InvalidAction != "back" && o.InvalidAction != "raise" {
-		return badConfig("invalid_action: %q is none of back, raise", o.InvalidAction)
+	if o.InvalidAction != "" && !slices.Contains(invalidActions, o.InvalidAction) {
+		return noneOf("invalid_action", o.InvalidAction, invalidActions)
 	}
 	if o.MaxSteps < 0 {
 		return badConfig("max_episode_steps: %d is negative", o.MaxSteps)
@@ -122,7 +131,7 @@ func schemaByName(name string) (*feature.Schema, error) {
 			return s, nil
 		}
 	}
-	return nil, badConfig("schema: %q is none of %s, %s", name, feature.Priority.Kind, feature.Placement.Kind)
+	return nil, noneOf("schema", name, []string{feature.Priority.Kind, feature.Placement.Kind})
 }
 
 // maxWorkers bounds what a slip of the pen can ask for.
@@ -153,7 +162,7 @@ func (c *Config) check() (Autoreset, error) {
 			return Autoreset(i), nil
 		}
 	}
-	return 0, badConfig("autoreset: %q is none of %s", c.Autoreset, strings.Join(autoresets, ", "))
+	return 0, noneOf("autoreset", c.Autoreset, autoresets)
 }
 
 // InstanceSpec names an instance: a workload with its parameters, and the seed and episode of its random streams.

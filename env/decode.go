@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/vmihailenco/msgpack/v5"
+
+	"github.com/ghostgym/ghostgym/agent/spell"
 )
 
 // Decode reads a request strictly: an unknown key is an error, since a misspelt option would silently do nothing. The
@@ -32,11 +34,17 @@ func strict(req []byte, dst any) error {
 	return d.Decode(dst)
 }
 
+var decoder = reflect.TypeFor[msgpack.CustomDecoder]() // of types that say themselves what they want
+
 // culprit words what in a request cannot be read as a t; "" if it finds nothing. The decoder itself tells neither where it was nor
 // what it met, so this looks again, part by part.
 func culprit(req []byte, t reflect.Type, path string) string {
-	if strict(req, reflect.New(t).Interface()) == nil {
+	err := strict(req, reflect.New(t).Interface())
+	if err == nil {
 		return ""
+	}
+	if reflect.PointerTo(t).Implements(decoder) {
+		return path + ": " + err.Error()
 	}
 	switch t.Kind() {
 	case reflect.Pointer:
@@ -54,7 +62,7 @@ func culprit(req []byte, t reflect.Type, path string) string {
 		for _, name := range names {
 			part, known := partOf(t, name)
 			if !known {
-				return fmt.Sprintf("%s: unknown; there are %s", within(path, name), strings.Join(keys(t), ", "))
+				return fmt.Sprintf("%s: unknown; there are %s%s", within(path, name), strings.Join(keys(t), ", "), spell.Hint(name, keys(t)))
 			}
 			if why := culprit(parts[name], part, within(path, name)); why != "" {
 				return why

@@ -40,7 +40,8 @@ func TestDecodeNamesWhatIsWrong(t *testing.T) {
 		{object{"instances": []any{object{"sed": 1}}}, &RolloutRequest{}, "instances[0].sed: unknown; there are workload, seed, episode"},
 		{object{"instances": []any{"frame"}}, &RolloutRequest{}, `instances[0]: want a map, got "frame"`},
 		{object{"options": object{"warmup": "x"}}, &RolloutRequest{}, `options.warmup: want a number, got "x"`},
-		{object{"policies": []any{3}}, &RolloutRequest{}, "policies[0]"},
+		{object{"policies": []any{3}}, &RolloutRequest{}, "policies[0]: a policy is a model's bytes or a scheduler's name, not int8"},
+		{object{"evnts": "all"}, &Config{}, "evnts: unknown; there are "},
 		{object{"num_envs": strings.Repeat("m", 1000)}, &Config{}, `num_envs: want a whole number, got "` + strings.Repeat("m", 79) + "…"},
 		{[]any{1}, &Config{}, "request: "},
 	} {

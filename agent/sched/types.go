@@ -3,8 +3,10 @@ package sched
 import (
 	"fmt"
 	"math"
+	"strings"
 
 	"github.com/ghostgym/ghostgym/agent/kernel"
+	"github.com/ghostgym/ghostgym/agent/spell"
 )
 
 // Time is the kernel's.
@@ -51,7 +53,7 @@ func ParseEvents(s string) (Events, error) {
 			return Events(i), nil
 		}
 	}
-	return 0, fmt.Errorf("events: %q is none of default, fork, all", s)
+	return 0, fmt.Errorf("events: %q is none of %s%s", s, strings.Join(eventNames[:], ", "), spell.Hint(s, eventNames[:]))
 }
 
 // Reason is why a task needs a place.

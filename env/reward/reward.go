@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/ghostgym/ghostgym/agent/kernel"
+	"github.com/ghostgym/ghostgym/agent/spell"
 )
 
 // Reading is the state of the core's integrals at an instant: see sched.Core.Integrals.
@@ -58,5 +59,5 @@ func Find(name string) (Func, error) {
 	if e, ok := table[name]; ok {
 		return e.f, nil
 	}
-	return nil, fmt.Errorf("reward: %q is none of %s", name, strings.Join(Names(), ", "))
+	return nil, fmt.Errorf("reward: %q is none of %s%s", name, strings.Join(Names(), ", "), spell.Hint(name, Names()))
 }

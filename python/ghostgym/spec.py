@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import difflib
 import operator
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -67,7 +68,7 @@ def schema(kind: str) -> Schema:
     """The schema of a kind, "priority" or "placement"."""
     known = _spec()["schemas"]
     if not isinstance(kind, str) or kind not in known:
-        raise errors.ConfigError(f"schema: {kind!r} is none of {', '.join(known)}")
+        raise errors.ConfigError(f"schema: {kind!r} is none of {', '.join(known)}{near(kind, known)}")
     return _schema(kind)
 
 
@@ -80,6 +81,12 @@ def _schema(kind: str) -> Schema:
 def shortly(value: Any) -> str:
     """What was given, for a message: it may be megabytes."""
     return _shortly(value)
+
+
+def near(name: Any, choices: Iterable[str]) -> str:
+    """What an error about an unknown name ends in: the choice that was probably meant, if any is near."""
+    found = difflib.get_close_matches(name, list(choices), 1) if isinstance(name, str) else []
+    return f"; did you mean {found[0]!r}?" if found else ""
 
 
 def natural(name: str, value: Any) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Sequence
 from typing import Any
@@ -16,7 +15,7 @@ from gymnasium.vector.utils import batch_space
 from . import _native, errors
 from .policy import Policy
 from .rollout import Rollouts, rollout
-from .spec import Schema, as_array, instance_list, items, natural, real, reset_options, schema
+from .spec import Schema, as_array, instance_list, items, natural, near, real, reset_options, schema
 
 _AUTORESET = {
     "NextStep": ("next_step", AutoresetMode.NEXT_STEP),
@@ -34,10 +33,9 @@ def library_options(kind: str, /, **given: Any) -> dict[str, Any]:
     """The options of an environment as the library takes them; None stands for its own default."""
     unknown = set(given) - set(_OPTIONS)
     if unknown:
-        near = difflib.get_close_matches(min(unknown), _OPTIONS, 1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
         raise errors.ConfigError(
-            f"unknown option {', '.join(sorted(unknown))}; there are {', '.join(_OPTIONS)}{hint}"
+            f"unknown option {', '.join(sorted(unknown))}; there are {', '.join(_OPTIONS)}"
+            + near(min(unknown), _OPTIONS)
         )
     options: dict[str, Any] = {"schema": kind}
     options.update({k: v for k, v in given.items() if v is not None})
@@ -96,7 +94,9 @@ class GhostVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
         if isinstance(autoreset, AutoresetMode):
             autoreset = autoreset.value
         if not isinstance(autoreset, str) or autoreset not in _AUTORESET:
-            raise errors.ConfigError(f"autoreset: {autoreset!r} is none of {', '.join(_AUTORESET)}")
+            raise errors.ConfigError(
+                f"autoreset: {autoreset!r} is none of {', '.join(_AUTORESET)}{near(autoreset, _AUTORESET)}"
+            )
         if render_mode not in (None, "ansi"):
             raise errors.ConfigError(f"render_mode: {render_mode!r} is none of None, 'ansi'")
         name, mode = _AUTORESET[autoreset]
