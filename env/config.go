@@ -148,6 +148,9 @@ func (c *Config) check() (Autoreset, error) {
 	if c.NumEnvs < 1 || c.NumEnvs > maxEnvs {
 		return 0, badConfig("num_envs: %d is not between 1 and %d", c.NumEnvs, maxEnvs)
 	}
+	if n := len(c.Workloads); n > c.NumEnvs {
+		return 0, badConfig("workloads: %d for %d environments, so that %q would never be played", n, c.NumEnvs, c.Workloads[n-1])
+	}
 	if len(c.Workloads) == 0 {
 		return 0, badConfig("workloads: none given; there are %s, and rt-app files", strings.Join(workload.Names(), ", "))
 	}

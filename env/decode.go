@@ -2,6 +2,7 @@ package env
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"reflect"
 	"slices"
@@ -85,7 +86,10 @@ func culprit(req []byte, t reflect.Type, path string) string {
 	if path == "" || err != nil {
 		return ""
 	}
-	text := fmt.Sprintf("%#v", got)
+	text := fmt.Sprintf("%q", got)
+	if b, err := json.Marshal(got); err == nil {
+		text = string(b)
+	}
 	if len(text) > 80 {
 		text = text[:80] + "…"
 	}

@@ -98,7 +98,9 @@ func (m *Machine) reset(s Setup) error {
 		if h > math.MaxInt64/4 {
 			return fmt.Errorf("env: a horizon of %v bursts, %v ns each, is too long", s.Bursts, s.Instance.Interarrival)
 		}
-		m.horizon = kernel.Time(math.Round(h))
+		if m.horizon = kernel.Time(math.Round(h)); m.horizon < 1 {
+			return fmt.Errorf("env: a horizon of %v bursts, %v ns each, is over before it begins", s.Bursts, s.Instance.Interarrival)
+		}
 	}
 	slice := s.Slice
 	if slice == 0 && s.Profile == "" {

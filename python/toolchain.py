@@ -267,12 +267,19 @@ def _run(*command: str) -> None:
         raise BuildError(f"{' '.join(command)}: {error}") from error
 
 
+def _say(what: str) -> None:
+    """Tell what takes a while; a build that has nothing to do stays silent."""
+    print(f"ghostgym: {what}", file=sys.stderr, flush=True)
+
+
 def main(arguments: list[str]) -> None:
     """Carry out one command of the module's list."""
     command, *rest = arguments or ["help"]
     if command == "venv":
+        _say(f"making the virtual environment {rest[0]}")
         make_venv(*rest)
     elif command == "install":
+        _say(f"installing the Python package, its tests' and its linters' dependencies into {rest[0]}")
         install(rest[0], rest[1:])
     elif command == "env":
         found = Toolchain()
@@ -280,6 +287,8 @@ def main(arguments: list[str]) -> None:
             print(f"export {name}={shlex.quote(value)}")
         print(f'export PATH={shlex.quote(os.path.dirname(found.go))}:"$PATH"')
     elif command == "library":
+        if not LIBRARY.exists():
+            _say("compiling the Go library and the programs: a minute, the first time")
         Toolchain().build_library()
     elif command == "programs":
         Toolchain().build_programs()

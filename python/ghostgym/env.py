@@ -87,6 +87,7 @@ class _Env(gym.Env[Any, Any]):
 
     def action_masks(self) -> npt.NDArray[np.bool_]:
         """The legal actions of the open decision, as sb3-contrib asks for them: bool, (9,) or (1,)."""
+        self._vector.check()
         legal: npt.NDArray[np.bool_] = self._mask.astype(np.bool_)
         return legal
 

@@ -14,7 +14,10 @@ from .spec import as_array, schema, shortly
 
 
 class Policy:
-    """An ONNX model run by the engine that the agent uses: same file, same rows, same bits."""
+    """An ONNX model run by the engine that the agent uses: same file, same rows, same bits.
+
+    One thread at a time: others get BusyError, and load one of their own.
+    """
 
     def __init__(self, model: bytes | bytearray | memoryview, name: str = "") -> None:
         if not isinstance(model, (bytes, bytearray, memoryview)):

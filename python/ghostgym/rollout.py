@@ -14,7 +14,7 @@ from .policy import Policy
 from .spec import instance_list, items
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Rollouts:
     """Results of every policy on every instance; arrays are (policies, instances)."""
 

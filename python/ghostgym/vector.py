@@ -37,6 +37,9 @@ def library_options(kind: str, /, **given: Any) -> dict[str, Any]:
             f"unknown option {', '.join(sorted(unknown))}; there are {', '.join(_OPTIONS)}"
             + near(min(unknown), _OPTIONS)
         )
+    limit = given.get("max_episode_steps")
+    if isinstance(limit, (int, np.integer)) and limit >= 1 << 63:
+        raise errors.ConfigError(f"max_episode_steps: {limit} is no number of steps; 0 is no limit")
     options: dict[str, Any] = {"schema": kind}
     options.update({k: v for k, v in given.items() if v is not None})
     for name in ("horizon_bursts", "age_bound_us", "inference_us", "slice_us", "warmup"):
@@ -97,6 +100,8 @@ class GhostVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
             raise errors.ConfigError(
                 f"autoreset: {autoreset!r} is none of {', '.join(_AUTORESET)}{near(autoreset, _AUTORESET)}"
             )
+        if not isinstance(copy, bool):
+            raise errors.ConfigError(f"copy: want True or False, got {copy!r}")
         if render_mode not in (None, "ansi"):
             raise errors.ConfigError(f"render_mode: {render_mode!r} is none of None, 'ansi'")
         name, mode = _AUTORESET[autoreset]
@@ -254,6 +259,7 @@ class GhostVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
 
     def action_masks(self) -> npt.NDArray[np.bool_]:
         """The legal actions of each open decision: bool, (num_envs, 9); (num_envs, 1) for keys."""
+        self._vector.check()
         legal: npt.NDArray[np.bool_] = self._mask.view(np.bool_).copy()
         return legal
 
