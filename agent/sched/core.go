@@ -270,12 +270,12 @@ func (c *Core) message(m *kernel.Message) {
 			c.wake(t, m.Time, ReasonWakeup)
 		}
 	case kernel.TaskBlocked:
-		c.off(t)
+		c.off(t, m.Time)
 		c.endBurst(t, m.Time)
 		t.State = Blocked
 	case kernel.TaskYield, kernel.TaskPreempt:
 		if t.State == OnCPU || t.State == Displaced {
-			c.off(t)
+			c.off(t, m.Time)
 			t.Since = m.Time
 			if m.Type == kernel.TaskPreempt {
 				t.Preempted = true
@@ -285,7 +285,7 @@ func (c *Core) message(m *kernel.Message) {
 			}
 		}
 	case kernel.TaskDeparted, kernel.TaskDead:
-		c.off(t)
+		c.off(t, m.Time)
 		c.endBurst(t, m.Time)
 		c.supersede(t)
 		t.State = Gone
@@ -304,7 +304,7 @@ func (c *Core) enter(m *kernel.Message) {
 		return // known already, as when it is discovered anew
 	}
 	if t.State != Gone { // the slot is used again, and the news of its last owner's end comes through another channel
-		c.off(t)
+		c.off(t, m.Time)
 		c.supersede(t)
 	}
 	*t = Task{
@@ -370,11 +370,14 @@ func (c *Core) await(t *Task, why Reason) {
 	c.pending = append(c.pending, int32(t.slot))
 }
 
-// off takes a task from its CPU, or out of its queue, or out of the batch.
-func (c *Core) off(t *Task) {
+// off takes a task from its CPU at the instant given, or out of its queue, or out of the batch.
+func (c *Core) off(t *Task, at Time) {
 	switch t.State {
 	case OnCPU:
 		c.leaveCPU(t)
+		c.retract(t, at)
+	case Displaced:
+		c.retract(t, at)
 	case Queued:
 		q := &c.queues[t.Queue]
 		if i := q.find(int32(t.slot)); i >= 0 {
@@ -395,6 +398,15 @@ func (c *Core) off(t *Task) {
 		c.stopWaiting(t, c.now)
 	}
 	t.Safe = false
+}
+
+// retract takes back the wait that was counted up to the end of a switch if the task lost its CPU before.
+func (c *Core) retract(t *Task, at Time) {
+	if d := t.Start - at; d > 0 {
+		t.Waited -= d
+		c.waitSum -= float64(d)
+		c.slowSum -= float64(d) * t.urgency
+	}
 }
 
 func (c *Core) leaveCPU(t *Task) {
@@ -463,7 +475,7 @@ func (c *Core) endBurst(t *Task, at Time) {
 type OpenBurst struct {
 	Task     *Task
 	Response Time // since its wakeup
-	Waited   Time // in the queue, up to now
+	Waited   Time // for a CPU, up to now
 	Age      Time // waiting since it became runnable or last ran; 0 on CPU
 }
 
@@ -475,7 +487,7 @@ func (c *Core) EachOpen(now Time, f func(b OpenBurst)) {
 		case Gone, Blocked:
 			continue
 		case OnCPU, Displaced:
-			f(OpenBurst{Task: t, Response: now - t.Woken, Waited: t.Waited})
+			f(OpenBurst{Task: t, Response: now - t.Woken, Waited: t.Waited - max(t.Start-now, 0)}) // the switch may end later
 		default:
 			f(OpenBurst{Task: t, Response: now - t.Woken, Waited: t.Waited + now - t.Since, Age: now - t.Since})
 		}

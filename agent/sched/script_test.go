@@ -17,7 +17,7 @@ var update = flag.Bool("update", false, "rewrite the transcripts in testdata")
 // TestScripts runs every scenario in testdata. A script is a list of commands; below each stands what the core did, as a transcript
 // that -update rewrites. Lines that begin with "#" tell the story.
 //
-//	core cpus=2 queues=1 order=key wp slice=1ms age=1s events=default inflight=4 ttl=10ms
+//	core cpus=2 queues=1 order=key wp slice=1ms age=1s events=default inflight=4 ttl=10ms switch=2us (until a task has its CPU)
 //	at 10us new 1 | wake 1 | block 1 5us | preempt 1 5us slice | yield 1 5us | dead 1 5us | busy 0 | available 0   (several: ";")
 //	    a turn of channel 0, or of "ch=N"; "refuse=stale": its first transaction; observes, and shows the batch. Times after block etc. are CPU time used since last on CPU.
 //	place key=3 slot=2 …        answers the batch in order ("key=nan" too), acts, and all transactions are done, or "refuse=stale"
@@ -66,6 +66,7 @@ type script struct {
 	core *Core
 	out  *strings.Builder
 	now  Time
+	cost Time // of a switch
 	ch   kernel.Channel
 	gen  map[uint32]uint32
 	seq  map[kernel.TaskID]uint32
@@ -114,6 +115,7 @@ func (r *script) command(line string) {
 	}
 	switch f[0] {
 	case "core":
+		r.cost = max(span(opt["switch"]), 0)
 		r.open(opt, num)
 	case "at":
 		r.now = span(f[1])
@@ -280,7 +282,7 @@ func (r *script) turn(text string) {
 func (r *script) act(refuse string) {
 	txns := r.core.Act(r.ch, r.now, nil)
 	for i := range txns {
-		txns[i].State, txns[i].At = kernel.StateDone, r.now
+		txns[i].State, txns[i].At = kernel.StateDone, r.now+r.cost
 		if refuse != "" && i == 0 {
 			for s := range kernel.NumStates {
 				if kernel.TxnState(s).String() == refuse {
