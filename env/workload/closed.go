@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 
@@ -81,7 +82,7 @@ func newClosed(groups ...group) *closed {
 	c := &closed{groups: groups}
 	for i := range groups {
 		for j := range groups[i].tasks {
-			c.workers = append(c.workers, worker{group: &groups[i], rank: j})
+			c.workers = append(c.workers, worker{group: &groups[i], name: fmt.Sprintf("%s %d", groups[i].name, j), rank: j})
 		}
 	}
 	for i := range c.workers {
@@ -122,7 +123,7 @@ func (c *closed) Start(m *sim.Sim) {
 		if w.group.hog {
 			class = classHog
 		}
-		m.Spawn(sim.TaskSpec{Program: w, Name: w.group.name, Class: class})
+		m.Spawn(sim.TaskSpec{Program: w, Name: w.name, Class: class})
 	}
 }
 
@@ -132,6 +133,7 @@ func (*closed) Arrive(*sim.Sim) {}
 // worker is one task of a group.
 type worker struct {
 	group       *group
+	name        string
 	rng         *rand.Rand
 	pcg         rand.PCG
 	mean, other float64 // of its bursts, now and after the change of phase

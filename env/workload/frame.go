@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 
@@ -51,6 +52,7 @@ func newFrames(games int, scale float64, h group) *frames {
 	for i := range f.games {
 		s := &f.games[i]
 		s.game, s.index = f.games[i&^3:i&^3+4], i&3
+		s.name = fmt.Sprintf("%s %d", stages[s.index].name, i/4)
 		s.mean = stages[s.index].mean * scale
 		s.rng = rand.New(&s.pcg)
 	}
@@ -67,13 +69,13 @@ func (f *frames) Start(m *sim.Sim) {
 		s.wake = m.NewSemaphore(stages[s.index].name, 0)
 	}
 	for i := range f.games {
-		m.Spawn(sim.TaskSpec{Program: &f.games[i], Name: stages[i&3].name})
+		m.Spawn(sim.TaskSpec{Program: &f.games[i], Name: f.games[i].name})
 	}
 	// The hogs' streams follow those of the games.
 	for i := range f.hogs.workers {
 		w := &f.hogs.workers[i]
 		w.reset(m, uint64(len(f.games)+i))
-		m.Spawn(sim.TaskSpec{Program: w, Name: w.group.name, Class: classHog})
+		m.Spawn(sim.TaskSpec{Program: w, Name: w.name, Class: classHog})
 	}
 }
 
@@ -83,6 +85,7 @@ func (*frames) Arrive(*sim.Sim) {}
 // stage is one thread of a game.
 type stage struct {
 	game  []stage
+	name  string
 	rng   *rand.Rand
 	pcg   rand.PCG
 	mean  float64

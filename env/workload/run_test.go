@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -275,7 +276,7 @@ func TestFrames(t *testing.T) {
 		var of [4][]end
 		for s := range of {
 			of[s] = ends[4*g+uint32(s)]
-			if n := len(of[s]); n < 98 || n > 100 || of[s][0].stage != stages[s].name {
+			if n := len(of[s]); n < 98 || n > 100 || of[s][0].stage != fmt.Sprintf("%s %d", stages[s].name, g) {
 				t.Fatalf("game %d: %d frames of %s", g, n, of[s][0].stage)
 			}
 		}
