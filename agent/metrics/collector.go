@@ -23,10 +23,12 @@ const slowdownUnit = 1 << 20
 type seen struct {
 	id      kernel.TaskID
 	entered kernel.Time
-	ended   kernel.Time // its last burst
+	ended   kernel.Time // its last stay on a CPU
 	start   kernel.Time // of its stay on a CPU
 	runtime kernel.Time // at start
+	wait    kernel.Time // before start
 	on      bool        // a CPU since start, as far as is known
+	first   bool        // stay since its wakeup
 	ran     bool        // in this burst
 }
 
@@ -47,6 +49,7 @@ type Collector struct {
 	censored  uint64
 	unstarted uint64
 	switches  uint64
+	vainWait  kernel.Time // of wakeups that used no CPU time
 	ageMax    kernel.Time
 	busy      kernel.Time
 	classBusy []kernel.Time
@@ -105,12 +108,20 @@ func (c *Collector) left(s *seen) {
 	}
 }
 
-// stay ends a stay on a CPU, of which the part after the warm-up counts.
-func (c *Collector) stay(s *seen, used kernel.Time) {
+// stay ends a stay on a CPU at the instant given, which may lie before its start: the wait ended then, and the task never ran. What
+// is after the warm-up counts.
+func (c *Collector) stay(s *seen, end, used kernel.Time) {
 	if !s.on {
 		return
 	}
 	s.on = false
+	if s.start >= c.cfg.Warmup {
+		wait := s.wait - max(s.start-end, 0)
+		c.ageMax = max(c.ageMax, wait)
+		if s.first {
+			c.wakeup.Add(int64(wait))
+		}
+	}
 	used -= min(used, max(c.cfg.Warmup-s.start, 0))
 	c.busy += used
 	if c.cfg.Class != nil {
@@ -126,21 +137,14 @@ func (c *Collector) Dispatched(t *sched.Task, at, wait kernel.Time, first bool) 
 		return
 	}
 	s := c.of(t)
-	c.stay(s, t.Runtime-s.runtime)
-	s.start, s.runtime, s.on, s.ran = at, t.Runtime, true, true
+	c.stay(s, t.Since, t.Runtime-s.runtime)
+	s.start, s.runtime, s.wait, s.first, s.on, s.ran = at, t.Runtime, wait, first, true, true
 	before := kernel.TaskID(0)
 	if uint32(t.CPU) < kernel.MaxCPUs {
 		before, c.last[t.CPU] = c.last[t.CPU], t.ID
 	}
-	if at < c.cfg.Warmup {
-		return
-	}
-	if before != 0 && before != t.ID {
+	if at >= c.cfg.Warmup && before != 0 && before != t.ID {
 		c.switches++
-	}
-	c.ageMax = max(c.ageMax, wait)
-	if first {
-		c.wakeup.Add(int64(wait))
 	}
 }
 
@@ -150,7 +154,7 @@ func (c *Collector) BurstEnded(t *sched.Task, at, burst kernel.Time) {
 		return
 	}
 	s := c.of(t)
-	c.stay(s, t.Runtime-s.runtime)
+	c.stay(s, at, t.Runtime-s.runtime)
 	s.ended, s.ran = at, false
 	if at < c.cfg.Warmup {
 		return
@@ -159,6 +163,10 @@ func (c *Collector) BurstEnded(t *sched.Task, at, burst kernel.Time) {
 	if t.State != sched.OnCPU && t.State != sched.Displaced { // it left while it waited
 		wait += at - t.Since
 		c.ageMax = max(c.ageMax, at-t.Since)
+	}
+	if burst == 0 {
+		c.vainWait += wait
+		return
 	}
 	c.bursts++
 	c.wait.Add(int64(wait))
@@ -188,15 +196,18 @@ func (c *Collector) Close(core *sched.Core, now kernel.Time, burst func(*sched.T
 		if t.State == sched.OnCPU {
 			used += max(now-t.Start, 0)
 		}
-		c.stay(s, used)
+		underWay := s.on && s.start >= now
+		c.stay(s, now, used)
 		c.censored++
-		c.wait.Add(int64(min(b.Waited, b.Response))) // a switch may end after the run
+		c.wait.Add(int64(b.Waited))
 		if b.Age > 0 {
 			c.ageMax = max(c.ageMax, b.Age)
 		}
 		if !s.ran {
 			c.unstarted++
 			c.wakeup.Add(int64(b.Response))
+		} else if underWay && s.first {
+			c.unstarted++ // and stay has counted its latency
 		}
 		total, ok := kernel.Time(0), false
 		if burst != nil {
@@ -226,10 +237,15 @@ func (c *Collector) Wakeup() *Histogram { return c.wakeup }
 // Slowdown is the distribution of slowdowns.
 func (c *Collector) Slowdown() *Histogram { return c.slowdown }
 
+// waitMean is all that tasks have waited, per burst.
+func (c *Collector) waitMean() float64 {
+	return c.wait.Mean() + float64(c.vainWait)/float64(kernel.Microsecond)/float64(c.wait.n)
+}
+
 // Figures are the figures of the run that Close has ended.
 func (c *Collector) Figures() Figures {
 	f := Figures{
-		WaitMean: Number(c.wait.Mean()), WakeupMax: Number(c.wakeup.Max()), SlowdownMean: Number(c.slowdown.Mean()),
+		WaitMean: Number(c.waitMean()), WakeupMax: Number(c.wakeup.Max()), SlowdownMean: Number(c.slowdown.Mean()),
 		Turnaround: Number(c.life.Mean()), Switches: c.switches, AgeMax: Number(math.NaN()), Bursts: c.bursts, Censored: c.censored,
 		Wakeups: c.wakeup.n, Unstarted: c.unstarted, Slowdowns: c.slowdown.n, Finished: c.life.n, Fates: c.fates, Few: []string{},
 		Throughput: Number(math.NaN()), Utilisation: Number(math.NaN()),

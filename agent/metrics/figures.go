@@ -52,7 +52,7 @@ func (x *Number) DecodeMsgpack(d *msgpack.Decoder) error {
 	return err
 }
 
-// Figures are the figures of one run; the package comment defines them. Those that do not exist are NaN.
+// Figures are the figures of one run; Definitions says what each is. Those that do not exist are NaN.
 type Figures struct {
 	WaitMean     Number `json:"wait_mean_us" msgpack:"wait_mean_us"` // over Bursts + Censored
 	WaitP99      Number `json:"wait_p99_us" msgpack:"wait_p99_us"`

@@ -4,7 +4,9 @@ import (
 	"encoding/json"
 	"math"
 	"math/rand/v2"
+	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/ghostgym/ghostgym/agent/kernel"
@@ -13,58 +15,80 @@ import (
 
 const us = kernel.Microsecond
 
-// play drives a core with hand-made messages under first come, first served, one CPU, and returns the figures at 1000 µs.
-func play(t *testing.T, warmup kernel.Time, split bool, burst func(*sched.Task) (kernel.Time, bool)) Figures {
+// rig drives a core with hand-made messages under first come, first served, one CPU.
+type rig struct {
+	core  *sched.Core
+	c     *Collector
+	seq   map[kernel.TaskID]uint32
+	cost  kernel.Time // of a switch
+	split bool        // the messages of a turn come in turns of one each
+}
+
+func newRig(t *testing.T, warmup kernel.Time) *rig {
 	t.Helper()
-	c := New(Config{Warmup: warmup, SwitchCost: 0})
+	r := &rig{c: New(Config{Warmup: warmup, SwitchCost: 0}), seq: map[kernel.TaskID]uint32{}}
 	topo := &kernel.Topology{CPUs: make([]kernel.CPU, 1), Channels: make([]kernel.CPUSet, 1)}
 	topo.Channels[0].Add(0)
-	core, err := sched.New(sched.Config{Topology: topo, Slice: kernel.Forever, Observer: c})
-	if err != nil {
+	var err error
+	if r.core, err = sched.New(sched.Config{Topology: topo, Slice: kernel.Forever, Observer: r.c}); err != nil {
 		t.Fatal(err)
 	}
-	id := func(n uint32) kernel.TaskID { return kernel.MakeTaskID(n, 1) }
-	seq := map[kernel.TaskID]uint32{}
-	turn := func(at kernel.Time, msgs ...kernel.Message) {
+	return r
+}
+
+func id(n uint32) kernel.TaskID { return kernel.MakeTaskID(n, 1) }
+
+func enter(n uint32) kernel.Message {
+	return kernel.Message{Type: kernel.TaskNew, Task: id(n), Flags: kernel.FlagRunnable}
+}
+
+func (r *rig) turn(at kernel.Time, msgs ...kernel.Message) {
+	for i := range msgs {
+		r.seq[msgs[i].Task]++
+		msgs[i].Time, msgs[i].Seq, msgs[i].CPU = at, r.seq[msgs[i].Task], kernel.NoCPU
+	}
+	parts := [][]kernel.Message{msgs}
+	if r.split {
+		parts = nil
 		for i := range msgs {
-			seq[msgs[i].Task]++
-			msgs[i].Time, msgs[i].Seq, msgs[i].CPU = at, seq[msgs[i].Task], kernel.NoCPU
-		}
-		parts := [][]kernel.Message{msgs}
-		if split { // the same messages in turns of one each
-			parts = nil
-			for i := range msgs {
-				parts = append(parts, msgs[i:i+1])
-			}
-		}
-		for _, p := range parts {
-			core.Observe(0, at, p)
-			core.OpenBatch()
-			out := make([]sched.Placement, len(core.Batch()))
-			for i := range out {
-				out[i] = sched.ToBack()
-			}
-			core.Apply(at, out)
-			txns := core.Act(0, at, nil)
-			for i := range txns {
-				txns[i].State, txns[i].At = kernel.StateDone, at
-			}
-			core.Settle(at, txns)
+			parts = append(parts, msgs[i:i+1])
 		}
 	}
-	enter := func(n uint32) kernel.Message {
-		return kernel.Message{Type: kernel.TaskNew, Task: id(n), Flags: kernel.FlagRunnable}
+	for _, p := range parts {
+		r.core.Observe(0, at, p)
+		r.core.OpenBatch()
+		out := make([]sched.Placement, len(r.core.Batch()))
+		for i := range out {
+			out[i] = sched.ToBack()
+		}
+		r.core.Apply(at, out)
+		txns := r.core.Act(0, at, nil)
+		for i := range txns {
+			txns[i].State, txns[i].At = kernel.StateDone, at+r.cost
+		}
+		r.core.Settle(at, txns)
 	}
-	turn(0, enter(1), enter(2))                                                                      // 1 runs, 2 waits
-	turn(100*us, kernel.Message{Type: kernel.TaskBlocked, Task: id(1), Runtime: 100 * us})           // 2 runs after 100
-	turn(150*us, kernel.Message{Type: kernel.TaskWakeup, Task: id(1), Runtime: 100 * us})            // 1 waits
-	turn(300*us, kernel.Message{Type: kernel.TaskDead, Task: id(2), Runtime: 200 * us})              // 1 runs after 150
-	turn(400*us, kernel.Message{Type: kernel.TaskBlocked, Task: id(1), Runtime: 200 * us}, enter(3)) // 3 runs
-	turn(600*us, enter(4))                                                                           // 4 waits for ever
-	core.Stop()
-	core.View().Now = 1000 * us
-	c.Close(core, 1000*us, burst)
-	return c.Figures()
+}
+
+func (r *rig) end(at kernel.Time, burst func(*sched.Task) (kernel.Time, bool)) Figures {
+	r.core.Stop()
+	r.core.View().Now = at
+	r.c.Close(r.core, at, burst)
+	return r.c.Figures()
+}
+
+// play returns the figures at 1000 µs.
+func play(t *testing.T, warmup kernel.Time, split bool, burst func(*sched.Task) (kernel.Time, bool)) Figures {
+	t.Helper()
+	r := newRig(t, warmup)
+	r.split = split
+	r.turn(0, enter(1), enter(2))                                                                      // 1 runs, 2 waits
+	r.turn(100*us, kernel.Message{Type: kernel.TaskBlocked, Task: id(1), Runtime: 100 * us})           // 2 runs after 100
+	r.turn(150*us, kernel.Message{Type: kernel.TaskWakeup, Task: id(1), Runtime: 100 * us})            // 1 waits
+	r.turn(300*us, kernel.Message{Type: kernel.TaskDead, Task: id(2), Runtime: 200 * us})              // 1 runs after 150
+	r.turn(400*us, kernel.Message{Type: kernel.TaskBlocked, Task: id(1), Runtime: 200 * us}, enter(3)) // 3 runs
+	r.turn(600*us, enter(4))                                                                           // 4 waits for ever
+	return r.end(1000*us, burst)
 }
 
 func near(t *testing.T, what string, got Number, want float64) {
@@ -103,6 +127,63 @@ func TestFiguresByHand(t *testing.T) {
 		t.Errorf("after the warm-up: %d bursts, %d censored", f.Bursts, f.Censored)
 	}
 	near(t, "wait after the warm-up", f.WaitMean, (150+0+400)/3.0)
+}
+
+// TestWakeupsThatUseNoCPU: who waits for a CPU only to exit has waited, but that is no burst.
+func TestWakeupsThatUseNoCPU(t *testing.T) {
+	r := newRig(t, 0)
+	r.turn(0, enter(1), enter(2))
+	r.turn(100*us, kernel.Message{Type: kernel.TaskBlocked, Task: id(1), Runtime: 100 * us})
+	r.turn(150*us, kernel.Message{Type: kernel.TaskWakeup, Task: id(1), Runtime: 100 * us})
+	r.turn(300*us, kernel.Message{Type: kernel.TaskDead, Task: id(2), Runtime: 200 * us})
+	r.turn(300*us, kernel.Message{Type: kernel.TaskDead, Task: id(1), Runtime: 100 * us})
+	f := r.end(300*us, nil)
+	near(t, "wait", f.WaitMean, (0+100+150)/2.0)
+	near(t, "wait p99", f.WaitP99, 100)
+	near(t, "wakeup", f.WakeupMax, 150)
+	near(t, "age", f.AgeMax, 150)
+	near(t, "slowdown", f.SlowdownMean, (1+300.0/200)/2)
+	near(t, "turnaround", f.Turnaround, 0.3)
+	if f.Bursts != 2 || f.Slowdowns != 2 || f.Wakeups != 3 || f.Finished != 2 || f.Censored != 0 {
+		t.Errorf("%d bursts, %d slowdowns, %d wakeups, %d finished, %d censored", f.Bursts, f.Slowdowns, f.Wakeups, f.Finished, f.Censored)
+	}
+}
+
+// TestNothingIsMeasuredBeyondTheEnd: the second burst is granted a CPU that it gets long after the end.
+func TestNothingIsMeasuredBeyondTheEnd(t *testing.T) {
+	r := newRig(t, 0)
+	r.turn(0, enter(1))
+	r.cost = kernel.Second
+	r.turn(100*us, kernel.Message{Type: kernel.TaskBlocked, Task: id(1), Runtime: 100 * us}, enter(2))
+	f := r.end(300*us, nil)
+	near(t, "wait", f.WaitMean, (0+200)/2.0)
+	near(t, "wakeup", f.WakeupMax, 200)
+	near(t, "age", f.AgeMax, 200)
+	near(t, "utilisation", f.Utilisation, 1.0/3)
+	if f.Bursts != 1 || f.Censored != 1 || f.Wakeups != 2 || f.Unstarted != 1 {
+		t.Errorf("%d bursts, %d censored, %d wakeups, %d unstarted", f.Bursts, f.Censored, f.Wakeups, f.Unstarted)
+	}
+}
+
+// TestEveryFigureIsDefined: once, in the order of the fields.
+func TestEveryFigureIsDefined(t *testing.T) {
+	var want, got []string
+	for _, of := range []reflect.Type{reflect.TypeFor[Figures](), reflect.TypeFor[sched.Fates]()} {
+		for i := range of.NumField() {
+			if name, _, _ := strings.Cut(of.Field(i).Tag.Get("json"), ","); name != "fates" {
+				want = append(want, name)
+			}
+		}
+	}
+	for _, d := range Definitions() {
+		got = append(got, d.Name)
+		if !strings.HasSuffix(d.Doc, ".") {
+			t.Errorf("%s: %q is no sentence", d.Name, d.Doc)
+		}
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("defined are %v, the fields are %v", got, want)
+	}
 }
 
 func TestNothingIsNull(t *testing.T) {
