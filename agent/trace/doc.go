@@ -40,5 +40,17 @@
 //
 // # The timeline
 //
-// Timeline writes the JSON of Chrome's trace viewer, which ui.perfetto.dev opens: see there for what it shows.
+// Timeline writes the JSON of Chrome's trace viewer, which ui.perfetto.dev opens. Times are in microseconds, exact to the nanosecond.
+//
+//   - One row per CPU shows who has it: from Txn.At, when the switch to the task is over, to the message that it has left. Switches and
+//     idle time are the gaps. In the models inline and global the slices add up to the CPU time that tasks have used. An agent that
+//     pauses its CPU's task does not show (see package kernel): under percpu its time and the switch back are inside the slice.
+//   - One row per task shows when it waits for a CPU, as package metrics counts it: up to the end of the switch, or until the CPU went
+//     to somebody else before that. Its decisions are instants there. Rows bear the names of the tasks, with the slot's number where
+//     another has that name.
+//   - A counter has the number of tasks without a CPU.
+//
+// Slices of one row do not overlap. What is under way when the run ends is drawn up to there. What had happened by then and was not
+// yet read by the agent is unknown: a task is drawn on a CPU that it has just left. A timeline with a limit ends with the turn that
+// reached it, as if the run ended there, and with an instant that says so.
 package trace

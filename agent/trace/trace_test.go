@@ -2,10 +2,13 @@ package trace
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -191,52 +194,112 @@ func TestHashSeesEverything(t *testing.T) {
 	}
 }
 
-func TestTimelineIsWhatViewersRead(t *testing.T) {
-	var b bytes.Buffer
+// timeline is what is drawn of turns that end at an instant.
+func timeline(t *testing.T, name func(kernel.TaskID) string, limit int, turns []Turn, end kernel.Time) string {
+	t.Helper()
+	var b strings.Builder
 	topo := header().Machine
-	x := NewTimeline(&b, &topo, func(id kernel.TaskID) string { return `a "task"` }, 0)
-	for _, turn := range turns() {
-		if err := x.Turn(&turn); err != nil {
+	x := NewTimeline(&b, &topo, name, limit)
+	for i := range turns {
+		if err := x.Turn(&turns[i]); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := x.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := x.Close(); err != nil {
-		t.Error(err)
-	}
-	n, err := CheckTimeline(bytes.NewReader(b.Bytes()))
-	if err != nil || n < 8 {
-		t.Errorf("%d events, %v:\n%s", n, err, b.String())
-	}
-	for _, want := range []string{`"waits"`, `a \"task\"`, `"decision"`, `"waiting"`, `"CPU 1"`, `"ts":0.990,"dur":0.011`} {
-		if !strings.Contains(b.String(), want) {
-			t.Errorf("no %s in\n%s", want, b.String())
-		}
-	}
-	b.Reset()
-	x = NewTimeline(&b, &topo, nil, n-2)
-	for _, turn := range turns() {
-		if err := x.Turn(&turn); err != nil {
+	for range 2 {
+		if err := x.Close(end); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := x.Close(); err != nil {
-		t.Fatal(err)
+	if _, err := CheckTimeline(strings.NewReader(b.String())); err != nil {
+		t.Errorf("%v:\n%s", err, b.String())
 	}
-	if got, err := CheckTimeline(bytes.NewReader(b.Bytes())); err != nil || got != n-1 || strings.Count(b.String(), "the run goes on") != 1 {
-		t.Errorf("%d events under a limit of %d, %v:\n%s", got, n-2, err, b.String())
+	return b.String()
+}
+
+func TestTimelineIsWhatViewersRead(t *testing.T) {
+	text := timeline(t, func(kernel.TaskID) string { return `a "task"` }, 0, turns(), 2000)
+	for _, want := range []string{`"waits"`, `a \"task\"`, `"decision"`, `"waiting"`, `"CPU 1"`, `"ts":0.990,"dur":0.011`, `"ts":1.001,"dur":0.999`} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %s in\n%s", want, text)
+		}
 	}
 	for _, bad := range []string{
 		"", "{}", `{"displayTimeUnit":"ns","traceEvents":[{"ph":"X","name":"a","pid":1,"tid":1,"ts":1}]}`,
 		`{"displayTimeUnit":"ns","traceEvents":[{"ph":"Q","name":"a","pid":1,"tid":1,"ts":1}]}`,
 		`{"displayTimeUnit":"ns","traceEvents":[{"ph":"i","name":"a","pid":1,"tid":1,"ts":1}]}`,
 		`{"displayTimeUnit":"ns","traceEvents":[{"ph":"C","name":"a","pid":1,"tid":1,"ts":-1,"args":{"x":1}}]}`,
+		`{"displayTimeUnit":"ns","traceEvents":[{"ph":"X","name":"a","pid":1,"tid":1,"ts":2,"dur":5},{"ph":"X","name":"b","pid":1,"tid":1,"ts":1,"dur":1.001}]}`,
 	} {
 		if _, err := CheckTimeline(strings.NewReader(bad)); err == nil {
 			t.Errorf("%s was taken", bad)
 		}
+	}
+	apart := `{"displayTimeUnit":"ns","traceEvents":[{"ph":"X","name":"a","pid":1,"tid":1,"ts":2.1,"dur":5},` +
+		`{"ph":"X","name":"b","pid":1,"tid":1,"ts":1,"dur":1.1},{"ph":"X","name":"c","pid":1,"tid":2,"ts":1,"dur":9}]}`
+	if _, err := CheckTimeline(strings.NewReader(apart)); err != nil {
+		t.Error(err)
+	}
+}
+
+// rows are the slices of a timeline, in the order of the file: row, name, from and to.
+func rows(t *testing.T, text string) (all []string) {
+	t.Helper()
+	var file struct{ TraceEvents []timelineEvent }
+	if err := json.Unmarshal([]byte(text), &file); err != nil {
+		t.Fatal(err)
+	}
+	names := map[[2]int]string{}
+	for _, e := range file.TraceEvents {
+		key := [2]int{*e.Pid, *e.Tid}
+		if e.Ph == "M" && e.Name == "thread_name" {
+			names[key] = e.Args["name"].(string)
+		} else if e.Ph == "X" {
+			all = append(all, fmt.Sprintf("%s: %s %g-%g", names[key], e.Name, *e.Ts, math.Round((*e.Ts+*e.Dur)*1e3)/1e3))
+		}
+	}
+	return all
+}
+
+// TestTimelineRows: a task that was replaced, one that was replaced while it was being switched to, what is open at the end, and a name
+// that two tasks have.
+func TestTimelineRows(t *testing.T) {
+	msg := func(us kernel.Time, slot uint32, typ kernel.MsgType) kernel.Message {
+		m := kernel.Message{Time: us * kernel.Microsecond, Task: kernel.MakeTaskID(slot, 1), Type: typ, CPU: 1}
+		if typ == kernel.TaskNew {
+			m.Flags = kernel.FlagRunnable
+		}
+		return m
+	}
+	turn := func(us kernel.Time, dispatched int, msgs ...kernel.Message) Turn {
+		x := Turn{Now: us * kernel.Microsecond, Messages: msgs}
+		if dispatched >= 0 { // after a switch of 2 µs
+			x.Txns = []kernel.Txn{{Task: kernel.MakeTaskID(uint32(dispatched), 1), CPU: 1, At: x.Now + 2*kernel.Microsecond, State: kernel.StateDone}}
+		}
+		return x
+	}
+	script := []Turn{
+		turn(0, 0, msg(0, 0, kernel.TaskNew)),
+		turn(10, 1, msg(10, 1, kernel.TaskNew)), // replaces 0, whose message comes later
+		turn(11, 2, msg(10, 0, kernel.TaskPreempt), msg(11, 2, kernel.TaskNew)),
+		turn(12, -1, msg(11, 1, kernel.TaskPreempt)), // and 1 had not begun
+		turn(20, 0, msg(20, 2, kernel.TaskBlocked)),
+	}
+	name := func(id kernel.TaskID) string { return [...]string{"a", "b", "a"}[id.Slot()] }
+	want := []string{"a: waits 0-2", "CPU 1: a 2-10", "b: waits 10-11", "a 2: waits 11-13", "CPU 1: a 2 13-20"}
+	open := []string{"a: waits 10-22", "CPU 1: a 22-30", "b: waits 11-30"}
+	if got := rows(t, timeline(t, name, 0, script, 30*kernel.Microsecond)); !slices.Equal(got, slices.Concat(want, open)) {
+		t.Errorf("%q, want %q and %q", got, want, open)
+	}
+	// an end before a switch is over
+	open = []string{"a: waits 10-21", "b: waits 11-21"}
+	if got := rows(t, timeline(t, name, 0, script, 21*kernel.Microsecond)); !slices.Equal(got, slices.Concat(want, open)) {
+		t.Errorf("%q, want %q and %q", got, want, open)
+	}
+	// a limit that the third turn reaches: what is open ends there
+	text := timeline(t, name, 11, script, 30*kernel.Microsecond)
+	want = []string{"a: waits 0-2", "CPU 1: a 2-10", "a: waits 10-11", "b: waits 10-11"}
+	if got := rows(t, text); !slices.Equal(got, want) || strings.Count(text, "events end here; the run goes on") != 1 {
+		t.Errorf("%q, want %q:\n%s", got, want, text)
 	}
 }
 

@@ -166,7 +166,7 @@ func WithTimeline(path string, m *env.Machine, setup env.Setup, run func() (env.
 	if err = m.Reset(setup); err == nil {
 		res, err = run()
 	}
-	if err = errors.Join(err, t.Close()); err != nil {
+	if err = errors.Join(err, t.Close(m.Agent.Now())); err != nil {
 		f.Discard()
 		return res, err
 	}

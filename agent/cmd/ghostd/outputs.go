@@ -55,7 +55,7 @@ func (x *outputs) keep(m *env.Machine) error {
 		err = errors.Join(err, x.writer.Close(m.Agent.Core().Fates()))
 	}
 	if x.timeline != nil {
-		err = errors.Join(err, x.timeline.Close())
+		err = errors.Join(err, x.timeline.Close(m.Agent.Now()))
 	}
 	for err == nil && len(x.files) > 0 {
 		f := x.files[0]
