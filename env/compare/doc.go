@@ -3,8 +3,9 @@
 // Every scheduler meets the same instances: repetition r of a workload has seed Plan.Seed + r, so arrivals, bursts and sleeps are
 // the same for all (where the workload is a closed loop, only service times and sleeps can match: what a task does next depends on
 // when it was served). So schedulers are compared pair by pair, instance by instance, and an interval is Student's over those
-// differences. Every figure is simulated, never read from a clock: neither the order of the runs nor the number of workers changes
-// a result.
+// differences. Where nothing is random, all repetitions are one run, known by its trace: they count once, without an interval.
+//
+// Every figure is simulated, never read from a clock: neither the order of the runs nor the number of workers changes a result.
 //
 //	c, err := compare.Prepare(plan)       // bad input is found here, before anything runs
 //	report, err := c.Run(ctx)             // a report comes also with ErrStopped

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/ghostgym/ghostgym/agent/metrics"
 )
 
 // columns are the figures of the table for people. The best is the least, but for throughput.
@@ -164,21 +166,30 @@ func (s *SchedulerReport) cell(name, best string) string {
 	return text
 }
 
-// verdict words a paired difference: none where its interval includes zero.
+// verdict words a paired difference: none is shown where its interval includes zero.
 func (p *Pair) verdict() string {
 	if p == nil || p.N == 0 {
 		return "–"
 	}
 	lo, hi := float64(p.Lo), float64(p.Hi)
-	switch {
-	case math.IsNaN(lo) || math.IsNaN(hi):
-		return "too few repetitions"
-	case lo <= 0 && hi >= 0:
-		return fmt.Sprintf("no difference (%s to %s)", signed(lo), signed(hi))
+	if lo <= 0 && hi >= 0 {
+		return fmt.Sprintf("no difference shown (%s to %s)", signed(lo), signed(hi))
 	}
-	s := fmt.Sprintf("%s (%s to %s)", signed(float64(p.Diff)), signed(lo), signed(hi))
-	if x := float64(p.Percent); !math.IsNaN(x) {
-		s += fmt.Sprintf(", %s %% (%s to %s)", signed(x), signed(float64(p.PercentLo)), signed(float64(p.PercentHi)))
+	s := within(p.Diff, p.Lo, p.Hi, "")
+	if !math.IsNaN(float64(p.Percent)) {
+		s += ", " + within(p.Percent, p.PercentLo, p.PercentHi, " %")
+	}
+	if math.IsNaN(lo) {
+		s += "; no interval"
+	}
+	return s
+}
+
+// within writes a figure with its interval, if it has one.
+func within(mean, lo, hi metrics.Number, unit string) string {
+	s := signed(float64(mean)) + unit
+	if !math.IsNaN(float64(lo)) {
+		s += fmt.Sprintf(" (%s to %s)", signed(float64(lo)), signed(float64(hi)))
 	}
 	return s
 }

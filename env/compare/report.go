@@ -1,14 +1,11 @@
 package compare
 
 import (
-	"fmt"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/ghostgym/ghostgym/agent/metrics"
 	"github.com/ghostgym/ghostgym/agent/sched"
-	"github.com/ghostgym/ghostgym/env"
 )
 
 // Report is what a comparison found. Its JSON form is summary.json.
@@ -61,7 +58,7 @@ type Pair struct {
 	Percent   metrics.Number `json:"percent" msgpack:"percent"`
 	PercentLo metrics.Number `json:"percent_lo" msgpack:"percent_lo"`
 	PercentHi metrics.Number `json:"percent_hi" msgpack:"percent_hi"`
-	N         int            `json:"n" msgpack:"n"` // repetitions that both have
+	N         int            `json:"n" msgpack:"n"` // repetitions that both have; those that are one run count once
 }
 
 // figure is a line of a SchedulerReport.
@@ -107,20 +104,16 @@ func Figures() []string {
 // report summarises the runs that are done.
 func (c *Comparison) report(cdf map[cell]*metrics.Histogram) *Report {
 	r := &Report{Workloads: map[string]*WorkloadReport{}}
-	results := map[cell]map[int]*env.Result{} // by repetition
+	finished := map[string][]*Run{} // by workload
 	for i := range c.runs {
 		if run := &c.runs[i]; run.done {
 			r.Runs = append(r.Runs, *run)
-			k := cell{run.Workload, run.Scheduler}
-			if results[k] == nil {
-				results[k] = map[int]*env.Result{}
-			}
-			results[k][run.Rep] = &run.Result
+			finished[run.Workload] = append(finished[run.Workload], run)
 		}
 	}
 	for i := range c.plan.Workloads {
 		w := &c.plan.Workloads[i]
-		r.Workloads[w.Name] = c.reportWorkload(w, &c.lines[i], results)
+		r.Workloads[w.Name] = c.reportWorkload(w, &c.lines[i], finished[w.Name])
 	}
 	for k, h := range cdf {
 		if r.CDF == nil {
@@ -139,54 +132,48 @@ func (c *Comparison) report(cdf map[cell]*metrics.Histogram) *Report {
 	return r
 }
 
-func (c *Comparison) reportWorkload(w *Workload, l *line, results map[cell]map[int]*env.Result) *WorkloadReport {
-	out := &WorkloadReport{HeldOut: w.HeldOut, Closed: l.closed, Notes: slices.Clone(l.notes),
-		Schedulers: map[string]*SchedulerReport{}, Paired: []Pair{}}
-	var few []string
+func (c *Comparison) reportWorkload(w *Workload, l *line, runs []*Run) *WorkloadReport {
+	by := map[string]results{}
 	for _, s := range c.plan.Schedulers {
-		sr := &SchedulerReport{}
-		out.Schedulers[s] = sr
-		by := results[cell{w.Name, s}]
-		blocked := false
-		for rep := range c.plan.Reps {
-			res := by[rep]
-			if res == nil {
-				continue
-			}
-			sr.Fates.Add(&res.Figures.Fates)
-			few = append(few, res.Figures.Few...)
-			if len(res.Deadlock) > 0 && !blocked {
-				blocked = true
-				out.Notes = append(out.Notes, fmt.Sprintf("under %s, seed %d, it blocks for ever: %s", s, c.plan.Seed+uint64(rep),
-					strings.Join(res.Deadlock, "; ")))
-			}
-		}
-		for i := range figures {
-			var values []float64
-			for rep := range c.plan.Reps {
-				if res := by[rep]; res != nil {
-					if v := float64(figures[i].of(&res.Figures)); !math.IsNaN(v) {
-						values = append(values, v)
-					}
-				}
-			}
-			*figures[i].at(sr) = summarise(values)
-		}
+		by[s] = results{}
 	}
-	few = slices.DeleteFunc(Figures(), func(name string) bool { return !slices.Contains(few, name) })
-	if len(few) > 0 {
-		out.Notes = append(out.Notes, "fewer than ten values lie beyond "+strings.Join(few, ", ")+" in some runs")
+	for _, run := range runs {
+		by[run.Scheduler][run.Rep] = &run.Result
+	}
+	out := &WorkloadReport{HeldOut: w.HeldOut, Closed: l.closed, Notes: append(slices.Clone(l.notes), c.notes(w, runs, by)...),
+		Schedulers: map[string]*SchedulerReport{}, Paired: []Pair{}}
+	for _, s := range c.plan.Schedulers {
+		out.Schedulers[s] = reportScheduler(by[s], samples(len(w.Specs), by[s]))
 	}
 	for _, a := range c.protagonists() {
 		for _, b := range c.plan.Schedulers {
+			if a == b {
+				continue
+			}
+			reps := samples(len(w.Specs), by[a], by[b])
 			for i := range figures {
-				if a != b {
-					out.Paired = append(out.Paired, pair(a, b, &figures[i], results[cell{w.Name, a}], results[cell{w.Name, b}], c.plan.Reps))
-				}
+				out.Paired = append(out.Paired, pair(a, b, &figures[i], by[a], by[b], reps))
 			}
 		}
 	}
 	return out
+}
+
+func reportScheduler(by results, reps []int) *SchedulerReport {
+	sr := &SchedulerReport{}
+	for _, res := range by {
+		sr.Fates.Add(&res.Figures.Fates)
+	}
+	for i := range figures {
+		var values []float64
+		for _, rep := range reps {
+			if v := float64(figures[i].of(&by[rep].Figures)); !math.IsNaN(v) {
+				values = append(values, v)
+			}
+		}
+		*figures[i].at(sr) = summarise(values)
+	}
+	return sr
 }
 
 // protagonists are set against every other scheduler: those that a model answers for, or else the first.
@@ -203,14 +190,10 @@ func (c *Comparison) protagonists() []string {
 	return names
 }
 
-func pair(a, b string, f *figure, as, bs map[int]*env.Result, reps int) Pair {
+func pair(a, b string, f *figure, as, bs results, reps []int) Pair {
 	var diffs, logs []float64
-	for rep := range reps {
-		x, y := as[rep], bs[rep]
-		if x == nil || y == nil {
-			continue
-		}
-		u, v := float64(f.of(&x.Figures)), float64(f.of(&y.Figures))
+	for _, rep := range reps {
+		u, v := float64(f.of(&as[rep].Figures)), float64(f.of(&bs[rep].Figures))
 		if math.IsNaN(u - v) {
 			continue
 		}

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -23,10 +24,10 @@ import (
 var update = flag.Bool("update", false, "rewrite the golden files in testdata")
 
 // figuresOf makes results whose mean waits and slowdowns are given.
-func figuresOf(waits, slowdowns []float64) map[int]*env.Result {
-	all := map[int]*env.Result{}
+func figuresOf(waits, slowdowns []float64) results {
+	all := results{}
 	for i := range waits {
-		r := &env.Result{}
+		r := &env.Result{TraceHash: strconv.Itoa(i)}
 		r.Figures.WaitMean, r.Figures.SlowdownMean = metrics.Number(waits[i]), metrics.Number(slowdowns[i])
 		r.Figures.WakeupP99 = metrics.Number(math.NaN())
 		all[i] = r
@@ -41,23 +42,23 @@ func figureNamed(name string) *figure {
 func TestPairsByHand(t *testing.T) {
 	a := figuresOf([]float64{10, 20, 40, 5}, []float64{2, 2, 2, 2})
 	b := figuresOf([]float64{20, 40, 80, 10}, []float64{1, 2, 4, 2})
-	p := pair("a", "b", figureNamed("wait_mean_us"), a, b, 4)
+	p := pair("a", "b", figureNamed("wait_mean_us"), a, b, samples(1, a, b))
 	if p.Diff != -18.75 || math.Abs(float64(p.Percent)+50) > 1e-9 || math.Abs(float64(p.PercentLo)+50) > 1e-6 || p.N != 4 {
 		t.Errorf("a waits half as long each time: %+v", p)
 	}
-	p = pair("a", "b", figureNamed("slowdown_mean"), a, b, 4)
+	p = pair("a", "b", figureNamed("slowdown_mean"), a, b, samples(1, a, b))
 	if p.Diff != -0.25 || math.Abs(float64(p.Percent)) > 1e-9 || !(p.Lo < 0 && p.Hi > 0) {
 		t.Errorf("geometric means are equal: %+v", p)
 	}
 	delete(b, 3)
-	if p := pair("a", "b", figureNamed("wait_mean_us"), a, b, 4); p.N != 3 || math.Abs(float64(p.Diff)+70.0/3) > 1e-9 {
+	if p := pair("a", "b", figureNamed("wait_mean_us"), a, b, samples(1, a, b)); p.N != 3 || math.Abs(float64(p.Diff)+70.0/3) > 1e-9 {
 		t.Errorf("a repetition that only one has counts for nothing: %+v", p)
 	}
 	b[0].Figures.WaitMean = 0
-	if p := pair("a", "b", figureNamed("wait_mean_us"), a, b, 4); p.N != 3 || !math.IsNaN(float64(p.Percent)) {
+	if p := pair("a", "b", figureNamed("wait_mean_us"), a, b, samples(1, a, b)); p.N != 3 || !math.IsNaN(float64(p.Percent)) {
 		t.Errorf("no ratio to nothing: %+v", p)
 	}
-	if p := pair("a", "b", figureNamed("wakeup_p99_us"), a, b, 4); p.N != 0 || !math.IsNaN(float64(p.Diff)) {
+	if p := pair("a", "b", figureNamed("wakeup_p99_us"), a, b, samples(1, a, b)); p.N != 0 || !math.IsNaN(float64(p.Diff)) {
 		t.Errorf("a figure that does not exist: %+v", p)
 	}
 }
@@ -65,11 +66,12 @@ func TestPairsByHand(t *testing.T) {
 func TestVerdicts(t *testing.T) {
 	nan := metrics.Number(math.NaN())
 	for want, p := range map[string]*Pair{
-		"–":                              {N: 0, Diff: nan, Lo: nan, Hi: nan},
-		"too few repetitions":            {N: 1, Diff: 3, Lo: nan, Hi: nan},
-		"no difference (−0.50 to +2.00)": {N: 5, Diff: 0.75, Lo: -0.5, Hi: 2},
-		"no difference (0 to +2.00)":     {N: 5, Diff: 1, Lo: 0, Hi: 2},
-		"+1.50 (+1.00 to +2.00)":         {N: 5, Diff: 1.5, Lo: 1, Hi: 2, Percent: nan},
+		"–":                                    {N: 0, Diff: nan, Lo: nan, Hi: nan},
+		"+3.00; no interval":                   {N: 1, Diff: 3, Lo: nan, Hi: nan, Percent: nan},
+		"+3.00, +20.0 %; no interval":          {N: 1, Diff: 3, Lo: nan, Hi: nan, Percent: 20, PercentLo: nan, PercentHi: nan},
+		"no difference shown (−0.50 to +2.00)": {N: 5, Diff: 0.75, Lo: -0.5, Hi: 2},
+		"no difference shown (0 to +2.00)":     {N: 5, Diff: 1, Lo: 0, Hi: 2},
+		"+1.50 (+1.00 to +2.00)":               {N: 5, Diff: 1.5, Lo: 1, Hi: 2, Percent: nan},
 		"−150 (−200 to −100), −50.0 % (−60.0 to −40.0)": {N: 5, Diff: -150, Lo: -200, Hi: -100, Percent: -50, PercentLo: -60,
 			PercentHi: -40},
 	} {

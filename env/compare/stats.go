@@ -9,8 +9,8 @@ import (
 	"github.com/ghostgym/ghostgym/agent/metrics"
 )
 
-// Summary is the mean and sample standard deviation of a figure over N repetitions; N may be smaller than their number where the
-// figure does not exist in some.
+// Summary is the mean and sample standard deviation of a figure over N repetitions; N is smaller than their number where the figure
+// does not exist in some, or where they are one run.
 type Summary struct {
 	Mean metrics.Number `json:"mean" msgpack:"mean"`
 	SD   metrics.Number `json:"sd" msgpack:"sd"` // NaN below two repetitions

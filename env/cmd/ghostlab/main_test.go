@@ -80,7 +80,7 @@ func TestGolden(t *testing.T) {
 			for i := range rows {
 				if strings.HasPrefix(rows[i], "| ") {
 					rows[i] = figures.ReplaceAllString(strings.ReplaceAll(rows[i], "**", ""), "#")
-					rows[i] = regexp.MustCompile(`no difference \(# to #\)|# \(# to #\)(, # % \(# to #\))?`).ReplaceAllString(rows[i], "VERDICT")
+					rows[i] = regexp.MustCompile(`no difference shown \(# to #\)|# \(# to #\)(, # % \(# to #\))?`).ReplaceAllString(rows[i], "VERDICT")
 				}
 			}
 			out = strings.Join(rows, "\n")
