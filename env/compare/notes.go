@@ -4,12 +4,14 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 )
 
 // notes are what a reader of a workload's figures must know of the runs behind them.
 func (c *Comparison) notes(w *Workload, runs []*Run, by map[string]results) []string {
 	all := blocked(runs)
 	all = append(all, c.repeated(w, by)...)
+	all = append(all, c.early(w, runs)...)
 	return append(all, few(runs)...)
 }
 
@@ -39,6 +41,34 @@ func (c *Comparison) repeated(w *Workload, by map[string]results) []string {
 		what = "the repetitions of a spec are one run, and count once"
 	}
 	return []string{"deterministic" + under + ": " + what}
+}
+
+// early counts the runs that ended so soon that the warm-up, a share of the horizon, took all of them or most.
+func (c *Comparison) early(w *Workload, runs []*Run) (notes []string) {
+	within, soon := 0, 0
+	for _, run := range runs {
+		r := &run.Result
+		switch end, warm := float64(r.EndNs), c.plan.Warmup*float64(r.HorizonNs); {
+		case !r.Terminated:
+		case end <= warm:
+			within++
+		case end < 2*warm:
+			soon++
+		}
+	}
+	share := fmt.Sprintf("%.3g %% of the horizon", 100*c.plan.Warmup)
+	if len(w.Specs) == 1 && len(runs) > 0 {
+		share += " of " + time.Duration(runs[0].Result.HorizonNs).String()
+	}
+	if within > 0 {
+		notes = append(notes, fmt.Sprintf("%d of %d runs ended within the warm-up (%s): no burst that ended is in their figures; use --warmup 0",
+			within, len(runs), share))
+	}
+	if soon > 0 {
+		notes = append(notes, fmt.Sprintf("%d of %d runs ended before twice the warm-up (%s): most of each is not in its figures", soon,
+			len(runs), share))
+	}
+	return notes
 }
 
 // few names the percentiles that stand on too few values.

@@ -1,0 +1,40 @@
+package compare
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+// noteWith is the only note of a workload that has the words; "" if there is none.
+func noteWith(t *testing.T, w *WorkloadReport, words string) string {
+	t.Helper()
+	found := slices.DeleteFunc(slices.Clone(w.Notes), func(n string) bool { return !strings.Contains(n, words) })
+	if len(found) > 1 {
+		t.Errorf("%q stands in %d notes: %q", words, len(found), found)
+	}
+	return strings.Join(found, "\n")
+}
+
+// TestRunsThatEndInTheWarmUpAreNoted: sched_bench ends after 200 cycles, whatever the horizon is.
+func TestRunsThatEndInTheWarmUpAreNoted(t *testing.T) {
+	for _, c := range []struct {
+		bursts, warmup float64
+		says           string
+	}{
+		{2000, 0.25, "4 of 4 runs ended within the warm-up (25 % of the horizon of 1.5s): no burst that ended is in their figures; use --warmup 0"},
+		{2000, 0.15, "4 of 4 runs ended before twice the warm-up (15 % of the horizon of 1.5s): most of each is not in its figures"},
+		{2000, 0.1, ""},
+		{2000, 0, ""},
+		{300, 0.75, ""}, // the horizon ends them
+	} {
+		w := execute(t, Plan{Workloads: []Workload{{Name: "w", Specs: []string{"sched_bench:threads=2:cycles=200"}}}, Schedulers: []string{"fifo", "rr"},
+			Reps: 2, Bursts: c.bursts, Warmup: c.warmup}).Workloads["w"]
+		if got := noteWith(t, w, "warm-up"); got != c.says {
+			t.Errorf("horizon %v, warm-up %v: %q, want %q", c.bursts, c.warmup, got, c.says)
+		}
+		if strings.Contains(c.says, "within") != (w.Schedulers["rr"].WaitMean.N == 0) {
+			t.Errorf("warm-up %v: %+v", c.warmup, w.Schedulers["rr"].WaitMean)
+		}
+	}
+}
