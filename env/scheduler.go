@@ -1,9 +1,12 @@
 package env
 
 import (
+	"cmp"
 	"errors"
+	"fmt"
 	"strings"
 
+	"github.com/ghostgym/ghostgym/agent/kernel"
 	"github.com/ghostgym/ghostgym/agent/kernel/sim"
 	"github.com/ghostgym/ghostgym/agent/policy"
 	"github.com/ghostgym/ghostgym/agent/sched"
@@ -100,6 +103,28 @@ func (s *Scheduler) Warnings(in *workload.Instance) []string {
 		}
 	}
 	return s.model.Outside(values)
+}
+
+// Profile is the machine's profile for an instance: the scheduler's own, or else the instance's.
+func (s *Scheduler) Profile(in *workload.Instance) (*sim.Profile, error) {
+	return sim.LoadProfile(cmp.Or(s.spec.Profile, in.Profile))
+}
+
+// Notes words what a reader of results must know of an instance on the machine that the scheduler runs on.
+func (s *Scheduler) Notes(in *workload.Instance) []string {
+	p, err := s.Profile(in)
+	if err != nil || !in.Open {
+		return nil
+	}
+	cpus := in.CPUs
+	if p.Model == kernel.Global {
+		cpus-- // the agent has one for itself
+	}
+	load := in.Params.Load * float64(in.CPUs) / float64(cpus)
+	if load < 1 {
+		return nil
+	}
+	return []string{fmt.Sprintf("offered load %.2f of the %d CPUs that run tasks on %s: it never settles", load, cpus, p.Name)}
 }
 
 // Policy is a new instance of what answers, for one machine.

@@ -5,6 +5,10 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/ghostgym/ghostgym/agent/kernel"
+	"github.com/ghostgym/ghostgym/agent/sched"
+	"github.com/ghostgym/ghostgym/env/workload"
 )
 
 // notes are what a reader of a workload's figures must know of the runs behind them.
@@ -13,6 +17,28 @@ func (c *Comparison) notes(w *Workload, runs []*Run, by map[string]results) []st
 	all = append(all, c.repeated(w, by)...)
 	all = append(all, c.early(w, runs)...)
 	return append(all, few(runs)...)
+}
+
+// bounds says so where slowdowns of an instance are bounded differently, because the machines of schedulers differ.
+func (c *Comparison) bounds(in *workload.Instance) []string {
+	var names []string
+	least := map[kernel.Time]bool{}
+	for _, s := range c.schedulers {
+		p, err := s.Profile(in)
+		if err != nil {
+			return nil
+		}
+		bound := sched.MinSlowdownBurst(p.Switch)
+		least[bound] = true
+		if name := fmt.Sprintf("%s: %v", p.Name, time.Duration(bound)); !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	if len(least) < 2 {
+		return nil
+	}
+	return []string{"slowdown is relative to at least 5 switch costs, which differ between these schedulers' machines (" +
+		strings.Join(names, ", ") + "): compare waits"}
 }
 
 // blocked names the first run of each scheduler that blocks for ever, and who waits for whom.

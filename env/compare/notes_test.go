@@ -38,3 +38,46 @@ func TestRunsThatEndInTheWarmUpAreNoted(t *testing.T) {
 		}
 	}
 }
+
+// notesOf runs a workload briefly.
+func notesOf(t *testing.T, spec string, schedulers ...string) *WorkloadReport {
+	t.Helper()
+	return execute(t, Plan{Workloads: []Workload{{Name: "w", Specs: []string{spec}}}, Schedulers: schedulers, Reps: 1, Bursts: 20}).Workloads["w"]
+}
+
+// TestMachinesThatBoundSlowdownsDifferentlyAreNoted: 5 switch costs, and 1 us at least.
+func TestMachinesThatBoundSlowdownsDifferentlyAreNoted(t *testing.T) {
+	for _, c := range []struct {
+		spec       string
+		schedulers []string
+		says       string
+	}{
+		{"bimodal", []string{"fifo@kthread", "rr@kthread", "fifo@ideal", "cfs@linux"}, "(kthread: 10µs, ideal: 1µs, linux: 5.62µs): compare waits"},
+		{"frame", []string{"fifo", "fifo@ideal"}, "(kthread: 10µs, ideal: 1µs)"},
+		{"bimodal", []string{"fifo", "fifo@ideal"}, ""}, // 5 of its switches last 1 us
+		{"bimodal", []string{"fifo@ghost-global", "fifo@ghost-percpu"}, ""},
+	} {
+		if got := noteWith(t, notesOf(t, c.spec, c.schedulers...), "slowdown"); !strings.Contains(got, c.says) || (got == "") != (c.says == "") {
+			t.Errorf("%s under %v: %q, want %q", c.spec, c.schedulers, got, c.says)
+		}
+	}
+}
+
+// TestOverloadIsNoted: the agent's own CPU runs no tasks.
+func TestOverloadIsNoted(t *testing.T) {
+	for _, c := range []struct {
+		spec       string
+		schedulers []string
+		says       string
+	}{
+		{"bimodal:load=0.8:cpus=4", []string{"rr", "fifo@ghost-global", "rr@ghost-global"},
+			"offered load 1.07 of the 3 CPUs that run tasks on ghost-global: it never settles"},
+		{"bimodal:load=1:cpus=4", []string{"rr", "las"}, "offered load 1.00 of the 4 CPUs that run tasks on uthread: it never settles"},
+		{"bimodal:load=0.7:cpus=4", []string{"rr", "rr@ghost-global"}, ""},
+		{"frame:load=1.2:cpus=4", []string{"rr"}, ""}, // a closed loop settles
+	} {
+		if got := noteWith(t, notesOf(t, c.spec, c.schedulers...), "offered load"); got != c.says {
+			t.Errorf("%s under %v: %q, want %q", c.spec, c.schedulers, got, c.says)
+		}
+	}
+}

@@ -143,7 +143,9 @@ func (c *Comparison) check(w *Workload, probe *worker) (l line, err error) {
 			l.closed = l.closed || !in.Open
 			note(in.Notes)
 			note(s.Warnings(in))
+			note(s.Notes(in))
 		}
+		note(c.bounds(probe.instances[spec]))
 	}
 	return l, nil
 }
