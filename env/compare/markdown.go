@@ -39,6 +39,12 @@ func (r *Report) Markdown() string {
 	}
 	for _, name := range ordered(r.Workloads, m.Workloads) {
 		fmt.Fprintf(&b, "\n## %s\n\n", name)
+		switch specs := m.Specs[name]; {
+		case len(specs) > 1:
+			fmt.Fprintf(&b, "- Repetitions take turns: `%s`.\n", strings.Join(specs, "`, `"))
+		case len(specs) == 1 && specs[0] != name:
+			fmt.Fprintf(&b, "- It is `%s`.\n", specs[0])
+		}
 		r.Workloads[name].markdown(&b, m.Schedulers)
 	}
 	version, commit := cmp.Or(m.Version, "of unknown version"), cmp.Or(m.Commit, "unknown")

@@ -10,6 +10,7 @@ import (
 	"github.com/ghostgym/ghostgym/agent"
 	"github.com/ghostgym/ghostgym/agent/sched"
 	"github.com/ghostgym/ghostgym/env"
+	"github.com/ghostgym/ghostgym/env/workload"
 	"github.com/ghostgym/ghostgym/models"
 )
 
@@ -57,7 +58,8 @@ type Comparison struct {
 	plan       Plan
 	schedulers []*env.Scheduler
 	runs       []Run
-	lines      []line // one per workload of the plan
+	lines      []line            // one per workload of the plan
+	files      map[string]string // SHA-256 of the workloads' files, by path
 }
 
 // line is what is known of a workload before it runs.
@@ -88,7 +90,7 @@ func Prepare(p Plan) (*Comparison, error) {
 	if p.Workers == 0 {
 		p.Workers = runtime.GOMAXPROCS(0)
 	}
-	c := &Comparison{plan: p}
+	c := &Comparison{plan: p, files: map[string]string{}}
 	for i, name := range p.Schedulers {
 		if slices.Contains(p.Schedulers[:i], name) {
 			return nil, fmt.Errorf("compare: scheduler %q stands twice", name)
@@ -145,7 +147,13 @@ func (c *Comparison) check(w *Workload, probe *worker) (l line, err error) {
 			note(s.Warnings(in))
 			note(s.Notes(in))
 		}
-		note(c.bounds(probe.instances[spec]))
+		in := probe.instances[spec]
+		note(c.bounds(in))
+		if workload.IsFile(in.Name) {
+			if c.files[in.Name], err = hashFile(in.Name); err != nil {
+				return l, fmt.Errorf("compare: %w", err)
+			}
+		}
 	}
 	return l, nil
 }

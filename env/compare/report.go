@@ -128,7 +128,7 @@ func (c *Comparison) report(cdf map[cell]*metrics.Histogram) *Report {
 		}
 		r.CDF[k.workload][k.scheduler] = points
 	}
-	r.Manifest = newManifest(&c.plan, len(r.Runs), len(c.runs))
+	r.Manifest = c.manifest(len(r.Runs))
 	return r
 }
 
