@@ -31,9 +31,14 @@ var pairColumns = []struct{ figure, title string }{
 func (r *Report) Markdown() string {
 	var b strings.Builder
 	m := &r.Manifest
-	fmt.Fprintf(&b, "# Comparison\n\nMean ± sample standard deviation over %d repetitions (seeds from %d). The best mean of a column is\n"+
+	over := fmt.Sprintf("%d repetitions", m.Reps)
+	if m.Finished < m.Runs {
+		over = fmt.Sprintf("what was finished of %d repetitions", m.Reps)
+	}
+	fmt.Fprintf(&b, "# Comparison\n\nMean ± sample standard deviation over %s (seeds from %d). The best mean of a column is\n"+
 		"bold; whether it is better by more than chance, the differences say: they are paired, on the same instances,\n"+
-		"with 95 %% intervals; percentages compare geometric means.\n", m.Reps, m.Seed)
+		"with 95 %% intervals; percentages compare geometric means. An interval that includes zero shows no difference,\n"+
+		"which does not say that there is none. Each holds for itself: they are not adjusted for their number.\n", over, m.Seed)
 	if m.Finished < m.Runs {
 		fmt.Fprintf(&b, "\n**Stopped before the end: %d of %d runs were finished, and only those are in here.**\n", m.Finished, m.Runs)
 	}

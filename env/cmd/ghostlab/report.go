@@ -15,8 +15,9 @@ var reportCommand = command{
 	usage: `
 Usage: ghostlab report FOLDER [--json FILE]
 
-Prints a comparison again, as summary.md has it, from the summary.json that 'ghostlab compare --out FOLDER'
-left. A path of the file itself does as well.
+Prints the tables of a comparison again, as its summary.md has them, from the summary.json that 'ghostlab
+compare --out FOLDER' left. A path of the file itself does as well. What a recipe appends to summary.md, as
+'make demo' does under "In short", is in that file only.
 
   ghostlab report out/demo
 `,
