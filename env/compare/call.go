@@ -84,7 +84,7 @@ func compareCall(ctx context.Context, req []byte, version string) ([]byte, error
 		return nil, asConfig(err)
 	}
 	if r.Out != "" {
-		if err := CheckDir(r.Out); err != nil {
+		if err := CheckNewDir(r.Out); err != nil {
 			return nil, asConfig(err)
 		}
 	}

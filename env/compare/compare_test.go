@@ -61,8 +61,11 @@ func TestWorkersDoNotMatter(t *testing.T) {
 func TestReportHasWhatItPromises(t *testing.T) {
 	r := execute(t, plan())
 	dir := filepath.Join(t.TempDir(), "deep", "er")
-	if err := CheckDir(dir); err != nil {
+	if err := CheckNewDir(dir); err != nil {
 		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Dir(dir)); err == nil {
+		t.Error("a folder is there before its files")
 	}
 	if err := r.Save(dir); err != nil {
 		t.Fatal(err)
@@ -224,7 +227,16 @@ func TestCallsAreChecked(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := CheckDir(filepath.Join(file, "sub")); err == nil {
-		t.Error("a folder below a file was found writable")
+	for _, check := range []func(string) error{CheckDir, CheckNewDir} {
+		if err := check(filepath.Join(file, "sub")); err == nil {
+			t.Error("a folder below a file was found writable")
+		}
+	}
+	link := filepath.Join(filepath.Dir(file), "link")
+	if err := os.Symlink("nowhere", link); err != nil {
+		t.Fatal(err)
+	}
+	if err := CheckNewDir(link); err == nil {
+		t.Error("a link to nowhere was found writable")
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
@@ -151,8 +152,20 @@ func (r *Report) CSV() ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// Save writes summary.json, summary.md and results.csv into a folder that exists.
+// CheckNewDir is CheckDir for a folder that is made with its files: it asks the nearest that there is, so that whoever is stopped
+// before there is anything to write leaves none.
+func CheckNewDir(dir string) error {
+	for _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) && dir != filepath.Dir(dir); _, err = os.Lstat(dir) {
+		dir = filepath.Dir(dir)
+	}
+	return CheckDir(dir)
+}
+
+// Save writes summary.json, summary.md and results.csv into a folder, in place of those that are there.
 func (r *Report) Save(dir string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
 	summary, err := r.JSON()
 	if err != nil {
 		return err

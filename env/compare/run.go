@@ -12,8 +12,8 @@ import (
 	"github.com/ghostgym/ghostgym/env/workload"
 )
 
-// ErrStopped says that a comparison was cut short. The report that comes with it has the runs that were finished.
-var ErrStopped = errors.New("compare: stopped before the end; what was finished is in the report")
+// ErrStopped says that a comparison was cut short. The report that comes with it has the runs that were finished, if there are any.
+var ErrStopped = errors.New("stopped before the end")
 
 // Execute prepares a plan and runs it.
 func Execute(ctx context.Context, p Plan) (*Report, error) {

@@ -109,7 +109,7 @@ func runCompare(c *call) error {
 		return cli.AsUsage(err)
 	}
 	if out != "" {
-		if err := compare.CheckDir(out); err != nil {
+		if err := compare.CheckNewDir(out); err != nil {
 			return cli.AsUsage(err)
 		}
 	}
@@ -117,8 +117,12 @@ func runCompare(c *call) error {
 		return err
 	}
 	report, err := comparison.Run(c.ctx)
-	stopped := errors.Is(err, compare.ErrStopped)
-	if err != nil && !stopped || report.Manifest.Finished == 0 {
+	switch stopped := errors.Is(err, compare.ErrStopped); {
+	case stopped && report.Manifest.Finished == 0:
+		return fmt.Errorf("%w: no run was finished, and nothing is written", err)
+	case stopped:
+		err = fmt.Errorf("%w; what was finished is in the report", err)
+	case err != nil:
 		return err
 	}
 	if out != "" {

@@ -226,3 +226,19 @@ func TestLostOutputIsAFailure(t *testing.T) {
 		}
 	}
 }
+
+// TestStoppedBeforeTheFirstRun: there is no report to speak of, and no folder is left for it.
+func TestStoppedBeforeTheFirstRun(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	dir := t.TempDir()
+	var out, errs bytes.Buffer
+	code := run(ctx, []string{"compare", "--workload=bimodal", "--schedulers=rr", "--out", filepath.Join(dir, "a", "b"),
+		"--json", filepath.Join(dir, "s.json")}, &out, &errs)
+	if code != 1 || out.Len() > 0 || errs.String() != "ghostlab compare: stopped before the end: no run was finished, and nothing is written\n" {
+		t.Errorf("code %d: %s%s", code, out.String(), errs.String())
+	}
+	if left, _ := os.ReadDir(dir); len(left) > 0 {
+		t.Errorf("left over: %v", left)
+	}
+}
