@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/ghostgym/ghostgym/agent"
+	"github.com/ghostgym/ghostgym/agent/policy"
 	"github.com/ghostgym/ghostgym/agent/sched"
 	"github.com/ghostgym/ghostgym/env/cmd/cli"
 	"github.com/ghostgym/ghostgym/env/compare"
@@ -23,8 +24,9 @@ Runs every scheduler on every workload, the same instances for each, repetitions
 writes summary.json, summary.md and results.csv into --out. Differences are paired, with 95 % intervals.
 
 A workload is a kind with parameters ("bimodal:load=0.8:cpus=6:scale=2") or the path of an rt-app file. A
-scheduler is policy[+wp][@profile] ("gittins+wp", "cfs@linux"); "learned" asks the model. 'ghostlab list'
-names all there is. Ctrl-C keeps the repetitions that are finished.
+scheduler is policy[+wp][@profile] ("gittins+wp", "cfs@linux"); "learned" asks the model, by default the one
+built in. 'ghostlab list' names all there is. Ctrl-C keeps the repetitions that are finished. Files of an
+earlier comparison in --out are replaced.
 
 Examples:
   ghostlab compare --workload bimodal,rocksdb --schedulers rr,las,gittins --reps 20 --out out/heuristics
@@ -40,11 +42,11 @@ func runCompare(c *call) error {
 	f := c.flags
 	f.StringVar(&workloads, "workload", "", "workloads to run: `W[,W…]`")
 	f.StringVar(&schedulers, "schedulers", "", "schedulers to compare: `S[,S…]`; the learned ones, or else the first, are set against all others")
-	f.StringVar(&model, "model", "", "ONNX `FILE` that answers for learned")
+	f.StringVar(&model, "model", "", "ONNX `FILE` that answers for learned; by default the one built in")
 	f.StringVar(&p.Fallback, "fallback", "", "heuristic `NAME` that answers where the model cannot; by default las for keys, rr for places")
 	f.IntVar(&p.Reps, "reps", 20, "`N` repetitions, each with a seed of its own")
 	f.Uint64Var(&p.Seed, "seed", 0, "seed `S` of the first repetition; each later one has the next")
-	f.StringVar(&out, "out", "", "`FOLDER` for summary.json, summary.md and results.csv")
+	f.StringVar(&out, "out", "", "`FOLDER` for summary.json, summary.md and results.csv; those that are there are replaced")
 	f.Float64Var(&p.Bursts, "bursts", 2000, "horizon of `N` mean interarrivals, where the workload has no duration of its own")
 	f.Float64Var(&p.Warmup, "warmup", 0.25, "share `X` of the horizon left out of means and percentiles")
 	f.StringVar(&events, "events", "default", "which enqueues are asked about: `WHICH` is default, fork or all")
@@ -95,10 +97,8 @@ func runCompare(c *call) error {
 	if p.Timing, err = agent.ParseTiming(timing); err != nil {
 		return cli.AsUsage(err)
 	}
-	if model != "" {
-		if p.Model, err = models.LoadFile(model); err != nil {
-			return cli.AsUsage(err)
-		}
+	if p.Model, err = loadModel(model, p.Schedulers); err != nil {
+		return cli.AsUsage(err)
 	}
 	if !quiet {
 		p.Progress = progress(c)
@@ -135,6 +135,23 @@ func runCompare(c *call) error {
 	}
 	fmt.Fprint(c.text(), report.Markdown())
 	return err
+}
+
+// loadModel reads the model that is named. Where none is, and a scheduler asks for one, it is the one built in.
+func loadModel(path string, schedulers []string) (*models.Model, error) {
+	if path != "" {
+		return models.LoadFile(path)
+	}
+	for _, s := range schedulers {
+		spec, err := policy.ParseSpec(s)
+		if err != nil {
+			continue // what is wrong with it, Prepare says
+		}
+		if entry, err := policy.Find(spec.Policy); err == nil && entry.NeedsModel {
+			return models.Default()
+		}
+	}
+	return nil, nil
 }
 
 // split reads a comma-separated list.

@@ -164,7 +164,6 @@ func TestBadInput(t *testing.T) {
 		{compare("--workload=bimodal", "--schedulers=rrr", "--json=-"), []string{"rrr", "rr"}},
 		{compare("--workload=bimodal", "--schedulers=front+wp", "--json=-"), []string{"+wp"}},
 		{compare("--workload=bimodal", "--schedulers=rr@linus", "--json=-"), []string{"linus", "linux"}},
-		{compare("--workload=bimodal", "--schedulers=learned", "--json=-"), []string{"model"}},
 		{compare("--workload=bimodal", "--schedulers=learned", "--model", cut, "--json=-"), []string{"cut.onnx"}},
 		{compare("--workload=bimodal", "--schedulers=learned", "--model", m, "--fallback=front", "--json=-"), []string{"front"}},
 		{compare("--workload=bimodal", "--schedulers=rr", "--reps=0", "--json=-"), []string{"repetitions"}},
@@ -240,5 +239,40 @@ func TestStoppedBeforeTheFirstRun(t *testing.T) {
 	}
 	if left, _ := os.ReadDir(dir); len(left) > 0 {
 		t.Errorf("left over: %v", left)
+	}
+}
+
+// TestTheModelBuiltIn answers where no other is named, and the report says so.
+func TestTheModelBuiltIn(t *testing.T) {
+	for schedulers, asked := range map[string]bool{"rr,learned+wp@ideal": true, "rr,oracle": false} {
+		code, out, err := ghostlab("compare", "--workload=bimodal", "--schedulers", schedulers, "--reps=1", "--bursts=20", "--quiet", "--json=-")
+		var r struct {
+			Manifest struct {
+				Model string `json:"model"`
+				Hash  string `json:"model_hash"`
+			} `json:"manifest"`
+		}
+		if code != 0 || json.Unmarshal([]byte(out), &r) != nil {
+			t.Fatalf("%s: code %d: %s", schedulers, code, err)
+		}
+		if (r.Manifest.Model == "priority.onnx (built in)") != asked || (len(r.Manifest.Hash) == 64) != asked {
+			t.Errorf("%s: %+v", schedulers, r.Manifest)
+		}
+	}
+}
+
+// TestAComparisonReplacesTheOneBefore, whole: what is printed as 'what next' can be done twice.
+func TestAComparisonReplacesTheOneBefore(t *testing.T) {
+	dir := t.TempDir()
+	for _, scheduler := range []string{"fifo", "las"} {
+		if code, _, err := ghostlab("compare", "--workload=bimodal", "--schedulers", scheduler, "--reps=1", "--bursts=20", "--quiet", "--out", dir); code != 0 {
+			t.Fatal(err)
+		}
+		for _, name := range []string{"summary.json", "summary.md", "results.csv"} {
+			b, err := os.ReadFile(filepath.Join(dir, name))
+			if err != nil || !strings.Contains(string(b), scheduler) {
+				t.Errorf("%s of %s: %v\n%s", name, scheduler, err, b)
+			}
+		}
 	}
 }
