@@ -199,12 +199,22 @@ func TestPlansAreChecked(t *testing.T) {
 		"bimodel":   func(p *Plan) { p.Workloads[0].Specs = []string{"bimodel"} },
 		"held out":  func(p *Plan) { p.Workloads[0].HeldOut = "luck" },
 		"instances": func(p *Plan) { p.Workloads[0].Specs = nil },
+		"beyond":    func(p *Plan) { p.Seed = math.MaxUint64 - 2 }, // of 4
 	} {
 		p := plan()
 		change(&p)
 		if _, err := Execute(context.Background(), p); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%v does not say %q", err, says)
 		}
+	}
+}
+
+// TestTheLastSeeds: those that there are can be used.
+func TestTheLastSeeds(t *testing.T) {
+	p := plan()
+	p.Seed = math.MaxUint64 - 3
+	if last := execute(t, p).Runs[3].Seed; last != math.MaxUint64 {
+		t.Error(last)
 	}
 }
 

@@ -3,6 +3,7 @@ package compare
 import (
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"runtime"
 	"slices"
@@ -80,6 +81,10 @@ func Prepare(p Plan) (*Comparison, error) {
 	if most := maxRuns / len(p.Workloads) / len(p.Schedulers); p.Reps < 1 || p.Reps > most {
 		return nil, fmt.Errorf("compare: %d repetitions: with %d workloads under %d schedulers, from 1 to %d are possible", p.Reps,
 			len(p.Workloads), len(p.Schedulers), most)
+	}
+	if p.Seed+uint64(p.Reps-1) < p.Seed {
+		return nil, fmt.Errorf("compare: seed %d: of %d repetitions, each with the next seed, the last would be beyond %d", p.Seed, p.Reps,
+			uint64(math.MaxUint64))
 	}
 	if !(p.Bursts > 0) {
 		return nil, fmt.Errorf("compare: bursts: %v is no horizon: want a positive number, as in %d", p.Bursts, env.DefaultHorizonBursts)
