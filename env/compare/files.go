@@ -161,7 +161,12 @@ func CheckNewDir(dir string) error {
 	return CheckDir(dir)
 }
 
-// Save writes summary.json, summary.md and results.csv into a folder, in place of those that are there.
+// Files are those that Save writes.
+func Files(dir string) []string {
+	return []string{filepath.Join(dir, "summary.json"), filepath.Join(dir, "summary.md"), filepath.Join(dir, "results.csv")}
+}
+
+// Save writes Files, in place of those that are there.
 func (r *Report) Save(dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
@@ -170,15 +175,13 @@ func (r *Report) Save(dir string) error {
 	if err != nil {
 		return err
 	}
-	results, err := r.CSV()
+	rows, err := r.CSV()
 	if err != nil {
 		return err
 	}
-	for _, f := range []struct {
-		name string
-		data []byte
-	}{{"summary.json", summary}, {"summary.md", []byte(r.Markdown())}, {"results.csv", results}} {
-		if err := WriteFile(filepath.Join(dir, f.name), f.data); err != nil {
+	data := [][]byte{summary, []byte(r.Markdown()), rows}
+	for i, path := range Files(dir) {
+		if err := WriteFile(path, data[i]); err != nil {
 			return err
 		}
 	}

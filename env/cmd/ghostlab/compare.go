@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -108,6 +109,9 @@ func runCompare(c *call) error {
 	if err != nil {
 		return cli.AsUsage(err)
 	}
+	if err := checkFiles(out, c.json, model, p.Workloads); err != nil {
+		return err
+	}
 	if out != "" {
 		if err := compare.CheckNewDir(out); err != nil {
 			return cli.AsUsage(err)
@@ -152,6 +156,36 @@ func loadModel(path string, schedulers []string) (*models.Model, error) {
 		}
 	}
 	return nil, nil
+}
+
+// checkFiles refuses results that would be written over what the comparison reads, or over one another.
+func checkFiles(out, json, model string, workloads []compare.Workload) error {
+	type file struct{ flag, path string }
+	var inputs, outputs []file
+	if model != "" {
+		inputs = append(inputs, file{"--model", model})
+	}
+	for _, w := range workloads {
+		if path, _, _ := strings.Cut(w.Name, ":"); workload.IsFile(path) {
+			inputs = append(inputs, file{"--workload", path})
+		}
+	}
+	if json != "" && json != "-" {
+		outputs = append(outputs, file{"--json", json})
+	}
+	if out != "" {
+		for _, path := range compare.Files(out) {
+			outputs = append(outputs, file{"--out", path})
+		}
+	}
+	for i, o := range outputs {
+		for _, x := range slices.Concat(inputs, outputs[:i]) {
+			if compare.SameFile(x.path, o.path) {
+				return cli.Usage("%s and %s: %s cannot be both", x.flag, o.flag, o.path)
+			}
+		}
+	}
+	return nil
 }
 
 // split reads a comma-separated list.

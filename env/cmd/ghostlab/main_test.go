@@ -189,6 +189,7 @@ func TestBadInput(t *testing.T) {
 		{compare("--workload=bimodal:cpus=1", "--schedulers=rr@ghost-global", "--json=-"), []string{"bimodal:cpus=1", "rr@ghost-global", "2 CPUs"}},
 		{compare("--workload=bimodal", "--schedulers=rrr", "--out", filepath.Join(dir, "never")), []string{"rrr"}},
 		{compare("bimodal", "--schedulers=rr"), []string{"--workload"}},
+		{compare("--workload=bimodal", "--schedulers=rr", "--json=-", "--reps=2", "--seed=18446744073709551615"), []string{"seed", "beyond"}},
 		{compare("--workload=bimodal", "--schedulers=rr", "--json=-", "--bursts=0"), []string{"--bursts", "no horizon"}},
 		{compare("--workload=bimodal", "--schedulers=rr", "--json=-", "--held-out=bimodal"), []string{"--held-out", "W=WHAT"}},
 		{[]string{"validate", bad}, []string{"bad.json", "sleeep"}},
@@ -273,6 +274,46 @@ func TestAComparisonReplacesTheOneBefore(t *testing.T) {
 			if err != nil || !strings.Contains(string(b), scheduler) {
 				t.Errorf("%s of %s: %v\n%s", name, scheduler, err, b)
 			}
+		}
+	}
+}
+
+// TestAComparisonKeepsWhatItReads, also through links; nor is one result written over another.
+func TestAComparisonKeepsWhatItReads(t *testing.T) {
+	dir := t.TempDir()
+	app, err := os.ReadFile("testdata/app.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	trained, err := os.ReadFile(model(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := func(name string) string { return filepath.Join(dir, name) }
+	for name, b := range map[string][]byte{"app.json": app, "m.onnx": trained, "summary.md": trained} {
+		if err := os.WriteFile(at(name), b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(os.Symlink("m.onnx", at("link")), os.Symlink(dir, at("folder"))); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{
+		{"--model", at("m.onnx"), "--json", at("m.onnx")},
+		{"--model", at("m.onnx"), "--json", at("link")},
+		{"--model", at("link"), "--json", at("m.onnx")},
+		{"--model", at("summary.md"), "--out", at("folder")},
+		{"--workload", at("app.json") + ":cpus=8", "--lenient", "--json", at("app.json")},
+		{"--json", at("summary.json"), "--out", dir},
+	} {
+		args = append([]string{"compare", "--workload=bimodal", "--schedulers=learned", "--reps=1", "--bursts=20", "--quiet"}, args...)
+		if code, _, err := ghostlab(args...); code != 2 || !strings.Contains(err, args[len(args)-2]+": "+dir) && !strings.Contains(err, "--out: "+dir) {
+			t.Errorf("%v: code %d: %s", args, code, err)
+		}
+	}
+	for name, want := range map[string][]byte{"app.json": app, "m.onnx": trained, "summary.md": trained} {
+		if b, err := os.ReadFile(at(name)); err != nil || !bytes.Equal(b, want) {
+			t.Errorf("%s was written: %v", name, err)
 		}
 	}
 }
