@@ -65,7 +65,7 @@ func TestPolicyAnswersAsTheGraph(t *testing.T) {
 				}
 				want := sched.ToBack()
 				if s.Order() == sched.ByKey {
-					want.Key, _ = s.DecodeKey(scores[0])
+					want.Key, want.Clipped = s.DecodeKey(scores[0])
 				} else {
 					s.Mask(machine.Core.View(), &batch[i], mask)
 					want.Slot = int32(feature.ArgMax(scores, mask))

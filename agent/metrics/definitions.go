@@ -27,7 +27,7 @@ var definitions = []Definition{
 	{"turnaround_ms", "ms", "Mean time from a task's entry to its exit, over tasks that have left."},
 	{"throughput_per_s", "1/s", "Bursts that ended, per second."},
 	{"switches", "", "How often a CPU was given to another task than it had before. A CPU's first task is none, nor is a task that goes on " +
-		"where it was. The simulated machine counts from time 0."},
+		"where it was."},
 	{"age_max_us", "µs", "Longest wait: one uninterrupted wait, from when a task became runnable or lost its CPU to when it has a CPU, or " +
 		"to the end of the run."},
 	{"utilisation", "", "CPU time used by tasks / (CPUs × time), agents' own CPUs excluded."},

@@ -129,7 +129,7 @@ func (r *Report) JSON() ([]byte, error) {
 
 // CSV is results.csv: one row per run, an empty field where a figure does not exist.
 func (r *Report) CSV() ([]byte, error) {
-	head := append([]string{"workload", "spec", "scheduler", "rep", "seed"}, Figures()...)
+	head := append([]string{"workload", "spec", "scheduler", "rep", "seed"}, figureNames()...)
 	rows := [][]string{append(head, "bursts", "requested", "applied", "fallback", "trivial", "aged", "trace_hash")}
 	for i := range r.Runs {
 		run := &r.Runs[i]

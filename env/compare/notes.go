@@ -103,7 +103,7 @@ func few(runs []*Run) []string {
 	for _, run := range runs {
 		met = append(met, run.Result.Figures.Few...)
 	}
-	names := slices.DeleteFunc(Figures(), func(name string) bool { return !slices.Contains(met, name) })
+	names := slices.DeleteFunc(figureNames(), func(name string) bool { return !slices.Contains(met, name) })
 	if len(names) == 0 {
 		return nil
 	}

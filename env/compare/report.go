@@ -92,8 +92,8 @@ var figures = []figure{
 		func(r *SchedulerReport) *Summary { return &r.Censored }},
 }
 
-// Figures names the figures of a report, in its order.
-func Figures() []string {
+// figureNames are the figures of a report, in its order.
+func figureNames() []string {
 	var names []string
 	for i := range figures {
 		names = append(names, figures[i].name)

@@ -6,10 +6,10 @@ import (
 
 	"github.com/ghostgym/ghostgym/agent/kernel"
 	"github.com/ghostgym/ghostgym/agent/kernel/sim"
+	"github.com/ghostgym/ghostgym/agent/metrics"
 	"github.com/ghostgym/ghostgym/agent/policy"
 	"github.com/ghostgym/ghostgym/env"
 	"github.com/ghostgym/ghostgym/env/cmd/cli"
-	"github.com/ghostgym/ghostgym/env/compare"
 	"github.com/ghostgym/ghostgym/env/reward"
 	"github.com/ghostgym/ghostgym/env/workload"
 )
@@ -114,9 +114,9 @@ func everyName() ([]section, error) {
 	for _, n := range reward.Names() {
 		rewards.names = append(rewards.names, named{n, reward.Doc(n)})
 	}
-	figures := section{"figures", "Figures of reports: units are in the names, bursts still open at the end are counted in", nil}
-	for _, n := range compare.Figures() {
-		figures.names = append(figures.names, named{Name: n})
+	figures := section{"figures", "Figures and fates of a run, in 'ghostd run --json', summary.json and the infos of environments", nil}
+	for _, d := range metrics.Definitions() {
+		figures.names = append(figures.names, named{d.Name, d.Doc})
 	}
 	return []section{workloads, schedulers, profiles, rewards,
 		{"events", "Events: which enqueues the policy is asked about", []named{
