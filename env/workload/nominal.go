@@ -10,17 +10,21 @@ import (
 // Bounds of the measurement of a file.
 const (
 	nominalSpan   = 2 * kernel.Second
-	nominalEvents = 500_000 // of the simulator
+	nominalEvents = 500_000    // of the simulator
+	nominalLooks  = 20_000_000 // of the scheduler: pinned tasks make it search long queues in vain
 )
 
+// effort is the work that a measurement took.
+type effort struct{ events, looks uint64 }
+
 // measure settles the nominal interarrival and burst of a workload whose tasks drive each other, so that no formula gives
-// them: as they are first come, first served on the file's machine without costs, within the first nominalSpan and
-// nominalEvents. Where nothing ends a burst in that time, both are the span. It returns the number of events.
-func (in *Instance) measure() (uint64, error) {
+// them: as they are first come, first served on the file's machine without costs, within the first nominalSpan, nominalEvents
+// and nominalLooks. Where nothing ends a burst in that time, both are the span.
+func (in *Instance) measure() (effort, error) {
 	span := min(nominalSpan, in.Duration)
 	m, err := fifo.Machine(in.Workload, in.CPUs, span, in.Slack, 0)
 	if err != nil {
-		return 0, fmt.Errorf("workload %s: %w", in.Name, err)
+		return effort{}, fmt.Errorf("workload %s: %w", in.Name, err)
 	}
 	var runtime []kernel.Time // by slot, at the end of the last burst
 	var bursts, work kernel.Time
@@ -43,13 +47,13 @@ func (in *Instance) measure() (uint64, error) {
 			}
 		}
 	}}
-	d.Stop = func() bool { return m.Stats().Events >= nominalEvents }
+	d.Stop = func() bool { return m.Stats().Events >= nominalEvents || d.Looks >= nominalLooks }
 	if _, err := d.Run(m, span); err != nil {
-		return 0, fmt.Errorf("workload %s: %w", in.Name, err)
+		return effort{}, fmt.Errorf("workload %s: %w", in.Name, err)
 	}
 	in.Interarrival, in.MeanBurst = span, span
 	if bursts > 0 {
 		in.Interarrival, in.MeanBurst = max(1, m.Now()/bursts), max(1, work/bursts)
 	}
-	return m.Stats().Events, nil
+	return effort{m.Stats().Events, d.Looks}, nil
 }

@@ -290,22 +290,29 @@ func TestFrames(t *testing.T) {
 
 // To measure a file is bounded work, whatever its tasks do.
 func TestMeasureIsBounded(t *testing.T) {
-	for _, events := range []string{`"run": 0`, `"yield"`, `"run": 1, "sleep": 1`, `"cpus": [15], "run": 0`} {
+	const cpus = 128
+	// Between two looks at the counters a millisecond may pass, in which each CPU has at most 1000 runs of a microsecond.
+	const mostEvents, mostLooks = nominalEvents + cpus*1000*2 + 1000, nominalLooks + cpus*501
+	for _, tasks := range []string{
+		`"t": {"instance": 300, "run": 0}`,
+		`"t": {"instance": 300, "yield"}`,
+		`"t": {"instance": 300, "run": 1, "sleep": 1}`,
+		`"t": {"instance": 300, "cpus": [15], "run": 0}`,
+		`"a": {"instance": 500, "cpus": [0], "run": 1, "sleep": 1}, "b": {"cpus": [127], "run": 1, "sleep": 1}`,
+	} {
 		path := filepath.Join(t.TempDir(), "w.json")
-		if err := os.WriteFile(path, []byte(`{"tasks": {"t": {"instance": 300, `+events+`}}, "global": {"duration": 1000}}`), 0o600); err != nil {
+		if err := os.WriteFile(path, []byte(`{"tasks": {`+tasks+`}, "global": {"duration": 1000}}`), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		in, err := Build(path, Params{CPUs: 16})
+		in, err := Build(path, Params{CPUs: cpus})
 		if err != nil {
 			t.Fatal(err)
 		}
-		n, err := in.measure()
-		// Between two looks at the counter a millisecond may pass, in which each CPU has at most 1000 runs of a microsecond.
-		if most := uint64(nominalEvents + 16*1000*2 + 1000); err != nil || n > most {
-			t.Errorf("%s: %d events, at most %d are allowed: %v", events, n, most, err)
+		if e, err := in.measure(); err != nil || e.events > mostEvents || e.looks > mostLooks {
+			t.Errorf("%s: %+v, at most %d and %d are allowed: %v", tasks, e, mostEvents, mostLooks, err)
 		}
 		if in.Interarrival < 1 || in.MeanBurst < 1 || in.Duration != 1000*kernel.Second {
-			t.Errorf("%s: %+v", events, in)
+			t.Errorf("%s: %+v", tasks, in)
 		}
 	}
 }

@@ -15,6 +15,7 @@ type Driver struct {
 	LIFO  bool                  // last come, first served
 	See   func(*kernel.Message) // called for each message, if set
 	Stop  func() bool           // asked at least once per millisecond of the kernel's time, if set
+	Looks uint64                // of the last run: how often it looked at a queued task in search of one that a CPU may run
 
 	tasks    []task // by slot
 	queue    []kernel.TaskID
@@ -40,6 +41,7 @@ func (d *Driver) Run(k kernel.Kernel, until kernel.Time) (int, error) {
 		d.running = append(d.running, 0)
 		d.closed = append(d.closed, top.CPUs[i].Agent)
 	}
+	d.Looks = 0
 	seen := 0
 	for k.Now() < until && (d.Stop == nil || !d.Stop()) {
 		ch, batch, err := k.Poll(d.messages[:0], min(until, k.Now()+kernel.Millisecond))
@@ -136,6 +138,7 @@ func (d *Driver) dispatch(k kernel.Kernel, top *kernel.Topology) error {
 			if d.LIFO {
 				i = len(d.queue) - 1 - n
 			}
+			d.Looks++
 			t := &d.tasks[d.queue[i].Slot()]
 			if set := k.Affinity(t.id); !set.Has(int32(cpu)) {
 				continue
