@@ -78,7 +78,7 @@ type compiler struct {
 	*Workload
 	tasks    map[string]int32
 	locked   map[string]bool // mutexes that events name
-	absolute map[string]bool // timers, by timerName
+	absolute map[timerKey]bool
 	waited   map[string]bool // conditions
 	woken    map[string]bool
 	task     *Task
@@ -90,7 +90,7 @@ type compiler struct {
 func (f *File) Compile() *Workload {
 	c := compiler{
 		Workload: &Workload{Notes: f.notes()}, tasks: map[string]int32{},
-		locked: map[string]bool{}, absolute: map[string]bool{}, waited: map[string]bool{}, woken: map[string]bool{},
+		locked: map[string]bool{}, absolute: map[timerKey]bool{}, waited: map[string]bool{}, woken: map[string]bool{},
 	}
 	for i := range f.Tasks {
 		t := &f.Tasks[i]
@@ -108,7 +108,7 @@ func (f *File) Compile() *Workload {
 	}
 	for _, name := range c.conds.names {
 		if c.waited[name] && !c.woken[name] {
-			c.Notes = append(c.Notes, fmt.Sprintf("%q: threads wait for it, and no event signals or resumes it", name))
+			c.Notes = append(c.Notes, quote(name)+": threads wait for it, and no event signals or resumes it")
 		}
 	}
 	return c.Workload
@@ -131,7 +131,7 @@ func (c *compiler) survey(t *Task, e *Event) {
 		c.woken[e.Ref] = true
 	case Timer:
 		if e.Absolute {
-			c.absolute[timerName(t, e)] = true
+			c.absolute[timerOf(t, e)] = true
 		}
 	}
 }
@@ -143,12 +143,17 @@ func suspendName(t *Task, e *Event) string {
 	return e.Ref
 }
 
-// timerName tells a thread's own timers, whose names begin with "unique", from those that all share.
-func timerName(t *Task, e *Event) string {
+// timerKey tells a thread's own timers, whose names begin with "unique", from those that all share and that have no task.
+type timerKey struct {
+	task *Task
+	ref  string
+}
+
+func timerOf(t *Task, e *Event) timerKey {
 	if ownTimer(e) {
-		return t.Name + "\x00" + e.Ref
+		return timerKey{t, e.Ref}
 	}
-	return e.Ref
+	return timerKey{nil, e.Ref}
 }
 
 func ownTimer(e *Event) bool { return strings.HasPrefix(e.Ref, "unique") }
@@ -187,7 +192,7 @@ func (c *compiler) event(e *Event) {
 		c.emit(op{code: opRun, time: e.Time})
 		c.emit(op{code: opSleep, time: e.Wait})
 	case Timer:
-		o := op{code: opTimer, time: e.Time, absolute: c.absolute[timerName(c.task, e)]}
+		o := op{code: opTimer, time: e.Time, absolute: c.absolute[timerOf(c.task, e)]}
 		if ownTimer(e) {
 			o.ref = -1 - c.own.of(e.Ref)
 		} else {

@@ -109,7 +109,7 @@ func (d *decoder) fields(m *member, known ...string) (map[string]*member, error)
 	for i := range members {
 		f := &members[i]
 		if !slices.Contains(known, f.key) {
-			if err := d.unknown(f, "in "+strconv.Quote(m.key), known); err != nil {
+			if err := d.unknown(f, "in "+quote(m.key), known); err != nil {
 				return nil, err
 			}
 			continue

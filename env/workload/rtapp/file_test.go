@@ -199,13 +199,47 @@ func TestLoadErrors(t *testing.T) {
 }
 
 func TestBounds(t *testing.T) {
-	many := strings.Repeat(`"run": 1,`, MaxEvents+1)
-	if _, _, err := Parse("f", []byte(task(many)), true); err == nil || !strings.Contains(err.Error(), "events in all") {
+	long := strings.Repeat("n", MaxText)
+	for _, c := range []struct{ what, text, err string }{
+		{"events", task(strings.Repeat(`"run": 1,`, MaxEvents+1)), "events in all"},
+		{"depth", `{"tasks": ` + strings.Repeat(`{"a":`, 1<<16), "deep"},
+		{"items", task(`"cpus": [` + strings.Repeat("0,", MaxNodes) + `], "run": 1`), "more than 400000 keys and list items"},
+		{"keys", task(strings.Repeat(`"k",`, MaxNodes)), "more than 400000 keys and list items"},
+		{"length of a key", `{"tasks": {"` + long + `n": {"run": 1}}}`, "f:1:12: string of more than 1024 bytes"},
+		{"length of a name", task(`"lock": "` + long + `n"`), "f:1:26: string of more than 1024 bytes"},
+		{"repairs", task(`"run": 1` + strings.Repeat(",", MaxRepairs+2)), "f:1:127: a comma after nothing; at most 100 such faults are repaired, and this is one more"},
+	} {
+		if _, _, err := Parse("f", []byte(c.text), true); err == nil || !strings.Contains(err.Error(), c.err) {
+			t.Errorf("%s: %.200v, want %s", c.what, err, c.err)
+		}
+	}
+	if _, r, err := Parse("f", []byte(task(`"run": 1`+strings.Repeat(",", MaxRepairs+1))), true); err != nil || len(r) != MaxRepairs {
+		t.Errorf("%d repairs: %v", len(r), err)
+	}
+	if _, _, err := Parse("f", []byte(`{"tasks": {"`+long+`": {"run": 1}}}`), false); err != nil {
 		t.Error(err)
 	}
-	deep := func(n int) string { return `{"tasks": ` + strings.Repeat(`{"a":`, n) }
-	if _, _, err := Parse("f", []byte(deep(1<<16)), true); err == nil || !strings.Contains(err.Error(), "deep") {
-		t.Error(err)
+}
+
+// What is said about a name of any length fits on a screen.
+func TestLongNamesAreCut(t *testing.T) {
+	long := strings.Repeat("k", MaxText)
+	for _, text := range []string{
+		`{"` + long + `": 1}`, task(`"timer` + long + `": 1`), task(`"` + long + `": 1`), task(`"fork": "` + long + `"`),
+		task(`"timer` + long + `": {"per": 1}`), `{"tasks": {"` + long + `": 1}}`, task(`"policy": "` + long + `"`),
+	} {
+		if _, _, err := Parse("f", []byte(text), false); err == nil || len(err.Error()) > 400 {
+			t.Errorf("%.40s: %v", text, err)
+		}
+	}
+	f, repairs, err := Parse("f", []byte(task(`"`+long+`": 1, "run": 1, "suspend": "`+long+`"`)), true)
+	if err != nil || len(repairs) != 1 || len(repairs[0].String()) > 300 {
+		t.Error(repairs, err)
+	}
+	for _, note := range f.Compile().Notes {
+		if len(note) > 300 {
+			t.Error(note)
+		}
 	}
 }
 

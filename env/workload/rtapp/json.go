@@ -10,9 +10,15 @@ import (
 
 // Bounds on what is read.
 const (
-	MaxBytes = 4 << 20
-	MaxDepth = 16 // nesting of objects and arrays
+	MaxBytes   = 4 << 20
+	MaxDepth   = 16            // nesting of objects and arrays
+	MaxNodes   = 4 * MaxEvents // keys and list items
+	MaxText    = 1024          // bytes of a string: the name of a task stands in each of its threads
+	MaxRepairs = 100           // of lenient reading
 )
+
+// quote shows a name from a file; a long one is cut.
+func quote(name string) string { return fmt.Sprintf("%.80q", name) }
 
 // kind is the type of a JSON value.
 type kind uint8
@@ -58,7 +64,7 @@ type Error struct {
 func (e *Error) Error() string {
 	where := fmt.Sprintf("%s:%d:%d: ", e.Path, e.Line, e.Col)
 	if e.Key != "" {
-		where += strconv.Quote(e.Key) + ": "
+		where += quote(e.Key) + ": "
 	}
 	return where + e.Msg
 }
@@ -73,7 +79,7 @@ type Repair struct {
 func (r Repair) String() string {
 	where := fmt.Sprintf("%d:%d: ", r.Line, r.Col)
 	if r.Key != "" {
-		where += strconv.Quote(r.Key) + ": "
+		where += quote(r.Key) + ": "
 	}
 	return where + r.Done
 }
@@ -97,10 +103,13 @@ func (r *reader) fail(at int, key, format string, args ...any) error {
 	return &Error{Path: r.path, Line: line, Col: col, Key: key, Msg: fmt.Sprintf(format, args...)}
 }
 
-// repair records a repair, or fails if the reader is strict.
+// repair records a repair, or fails if the reader is strict or has made too many.
 func (r *reader) repair(at int, key, wrong, done string) error {
 	if !r.lenient {
 		return r.fail(at, key, "%s", wrong)
+	}
+	if len(r.repairs) == MaxRepairs {
+		return r.fail(at, key, "%s; at most %d such faults are repaired, and this is one more", wrong, MaxRepairs)
 	}
 	line, col := r.position(at)
 	r.repairs = append(r.repairs, Repair{Line: line, Col: col, Key: key, Done: wrong + "; " + done})
@@ -113,6 +122,7 @@ type parser struct {
 	reader
 	pos   int
 	depth int
+	nodes int
 }
 
 func (p *parser) document() (value, error) {
@@ -235,6 +245,9 @@ func (p *parser) list(v *value, object bool) error {
 			}
 		}
 		comma = false
+		if p.nodes++; p.nodes > MaxNodes {
+			return p.fail(p.pos, "", "more than %d keys and list items", MaxNodes)
+		}
 		if !object {
 			item, err := p.value()
 			if err != nil {
@@ -280,14 +293,16 @@ func (p *parser) member() (member, error) {
 }
 
 func (p *parser) quoted() (string, error) {
-	start, quote := p.pos, p.src[p.pos]
+	start, closing := p.pos, p.src[p.pos]
 	p.pos++
 	var b strings.Builder
 	for p.pos < len(p.src) {
 		c := p.src[p.pos]
 		p.pos++
 		switch {
-		case c == quote:
+		case b.Len() > MaxText:
+			return "", p.fail(start, "", "string of more than %d bytes", MaxText)
+		case c == closing:
 			return b.String(), nil
 		case c == '\n':
 			return "", p.fail(start, "", "string without end on its line")

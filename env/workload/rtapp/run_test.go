@@ -117,6 +117,20 @@ func TestTimers(t *testing.T) {
 	check(t, "steadfast", s.wakeups[4], []kernel.Time{40 * ms, 60 * ms, 80 * ms, 120 * ms})
 }
 
+// A thread's own timer is of its task, also where another task has the same name.
+func TestOwnTimersOfNamesakes(t *testing.T) {
+	f, _, err := Parse("f", []byte(`{"tasks": {
+		"t": {"loop": 1, "timer": {"ref": "unique", "period": 0, "mode": "absolute"}},
+		"t": {"loop": 1, "phases": {
+			"late": {"run": 25000, "timer": {"ref": "unique", "period": 20000}},
+			"next": {"run": 1000, "timer": {"ref": "unique", "period": 20000}}}}}}`), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := run(t, f, 2, kernel.Second)
+	check(t, "relative", s.wakeups[1], []kernel.Time{45 * ms})
+}
+
 // Nobody passes a barrier before the last has come.
 func TestBarrier(t *testing.T) {
 	s := run(t, load(t, "barrier"), 4, kernel.Second)
