@@ -16,7 +16,7 @@ func Hint(name string, choices []string) string {
 
 // Closest is the choice that a name was probably meant to be, the first of equals; "" where none is near.
 func Closest(name string, choices []string) (closest string) {
-	best := 1 + len(name)/3 // edits that a slip of the fingers may take
+	best := 1 + min(len(name), longest)/3 // edits that a slip of the fingers may take
 	for _, c := range choices {
 		if d := distance(name, c); d <= best {
 			best, closest = d-1, c

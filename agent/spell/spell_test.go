@@ -1,6 +1,9 @@
 package spell
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 func TestClosest(t *testing.T) {
 	words := []string{"run", "runtime", "sleep", "suspend"}
@@ -9,6 +12,12 @@ func TestClosest(t *testing.T) {
 	} {
 		if got := Closest(word, words); got != want {
 			t.Errorf("%q: %q, want %q", word, got, want)
+		}
+	}
+	// Of a long name only the beginning is compared, so its length is no excuse for more edits.
+	for _, n := range []int{longest, 100, 300} {
+		if got := Closest(strings.Repeat("z", n), words); got != "" {
+			t.Errorf("%d bytes: %q", n, got)
 		}
 	}
 	if got := Hint("x", nil); got != "" {
