@@ -64,7 +64,8 @@ func (f *frames) Start(m *sim.Sim) {
 	for i := range f.games {
 		s := &f.games[i]
 		s.pcg.Seed(m.Stream(streamTask, uint64(i)))
-		s.step, s.woken, s.waker = stageWait, false, 0
+		s.step, s.waker = stageWait, 0
+		s.waits, s.again = s.index > 0, false
 		s.due = kernel.Time(framePeriod * s.rng.Float64())
 		s.wake = m.NewSemaphore(stages[s.index].name, 0)
 	}
@@ -94,7 +95,8 @@ type stage struct {
 	waker int   // how many of stages[index].wakes it has woken
 	wake  int32 // the semaphore on which it waits
 	step  stageStep
-	woken bool // its semaphore is raised: to wake it again before it runs changes nothing
+	waits bool // at its semaphore, or about to be
+	again bool // woken while it was busy, once or more: one more frame follows
 }
 
 type stageStep uint8
@@ -105,7 +107,8 @@ const (
 	stageWake                  // about to wake the others
 )
 
-// Next implements sim.Program. A frame that begins late moves the following ones: no frame is drawn twice as fast.
+// Next implements sim.Program. A frame that begins late moves the following ones: no frame is drawn twice as fast. Each frame is
+// a burst of its own: one that is due already when the last ends begins after a block for no time.
 func (s *stage) Next(m *sim.Sim, _ kernel.TaskID) sim.Op {
 	switch s.step {
 	case stageWait:
@@ -115,22 +118,27 @@ func (s *stage) Next(m *sim.Sim, _ kernel.TaskID) sim.Op {
 		}
 		return sim.Op{Kind: sim.OpAcquire, Ref: s.wake}
 	case stageRun:
-		s.woken = false
 		s.step, s.waker = stageWake, 0
 		return sim.Op{Kind: sim.OpRun, Time: max(MinBurst, kernel.Time(lognormal.draw(s.rng, s.mean)))}
 	}
 	for s.waker < len(stages[s.index].wakes) {
 		other := &s.game[stages[s.index].wakes[s.waker]]
 		s.waker++
-		if !other.woken {
-			other.woken = true
+		if other.waits {
+			other.waits = false
 			return sim.Op{Kind: sim.OpPost, Ref: other.wake}
 		}
+		other.again = true
 	}
 	s.step = stageRun
 	if s.index == 0 {
 		s.due = max(s.due+kernel.Time(framePeriod), m.Now())
-		return sim.Op{Kind: sim.OpSleepUntil, Time: s.due}
+		return sim.Op{Kind: sim.OpSleep, Time: s.due - m.Now()}
 	}
+	if s.again {
+		s.again = false
+		return sim.Op{Kind: sim.OpSleep}
+	}
+	s.waits = true
 	return sim.Op{Kind: sim.OpAcquire, Ref: s.wake}
 }

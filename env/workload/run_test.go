@@ -288,6 +288,36 @@ func TestFrames(t *testing.T) {
 	}
 }
 
+// Where frames are late, each is a burst of its own all the same.
+func TestLateFrames(t *testing.T) {
+	in, err := Build("frame", Params{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const frames = 2000
+	for _, cpus := range []int{1, 2, 3} {
+		b := watch(t, in, cpus, frames*kernel.Time(framePeriod), fifo.Driver{})
+		var count, sum, longest [len(stages)]float64
+		for i, lengths := range b.lengths[:16] {
+			for _, n := range lengths {
+				count[i%4]++
+				sum[i%4] += float64(n)
+				longest[i%4] = max(longest[i%4], float64(n))
+			}
+		}
+		for i := range stages {
+			// Four standard errors of the mean, and the longest of some thousand draws from a lognormal law with sigma 0.3.
+			mean, most := sum[i]/count[i]/stages[i].mean, longest[i]/stages[i].mean
+			if math.Abs(mean-1) > 4*.31/math.Sqrt(count[i]) || most > 3.5 {
+				t.Errorf("%d CPUs, %s: %.0f bursts, mean %.3f and longest %.2f of the mean that is declared", cpus, stages[i].name, count[i], mean, most)
+			}
+		}
+		if count[0] > 4*frames/2 {
+			t.Errorf("%d CPUs: %.0f frames begun, too few are late", cpus, count[0])
+		}
+	}
+}
+
 // To measure a file is bounded work, whatever its tasks do.
 func TestMeasureIsBounded(t *testing.T) {
 	const cpus = 128
