@@ -76,21 +76,22 @@ func (w *Workload) fork(m *sim.Sim, task int32) {
 
 // thread is a running thread of a task.
 type thread struct {
-	w        *Workload
-	code     *taskCode
-	own      []timer
-	cpus     *kernel.CPUSet // where it may run; nil: everywhere
-	delay    kernel.Time    // still to be waited for
-	asked    kernel.Time    // when it last asked for something that may block
-	round    int64          // of the thread's loop
-	turn     int64          // of the phase's loop
-	phase    int
-	pc       int
-	row      int  // steps since it last ran
-	entering bool // the phase's turn is about to begin
-	blocking bool // the last step may have blocked
-	fresh    bool // it has not run since it last blocked
-	used     bool // it has run in this turn of the phase
+	w         *Workload
+	code      *taskCode
+	own       []timer
+	cpus      *kernel.CPUSet // where it may run; nil: everywhere
+	delay     kernel.Time    // still to be waited for
+	asked     kernel.Time    // when it last asked for something that may block
+	round     int64          // of the thread's loop
+	turn      int64          // of the phase's loop
+	phase     int
+	pc        int
+	row       int  // steps since it last ran
+	entering  bool // the phase's turn is about to begin
+	blocking  bool // the last step may have blocked
+	displaced bool // it has yielded or moved since it last ran, so it may be without a CPU
+	fresh     bool // it has not run since it last blocked
+	used      bool // it has run in this turn of the phase
 }
 
 // all is the affinity of a thread that may run everywhere.
@@ -117,7 +118,7 @@ func (t *thread) Next(m *sim.Sim, self kernel.TaskID) sim.Op {
 		ph := &t.code.phases[t.phase]
 		if t.pc == len(ph.ops) {
 			if !t.used {
-				return t.upkeep()
+				return t.run(upkeep)
 			}
 			t.leave(ph)
 			continue
@@ -125,7 +126,11 @@ func (t *thread) Next(m *sim.Sim, self kernel.TaskID) sim.Op {
 		o := &ph.ops[t.pc]
 		if o.code != opRun || o.time == 0 {
 			if t.fresh || t.row == maxRow {
-				return t.upkeep()
+				return t.run(upkeep)
+			}
+			if t.displaced { // the next step waits for a CPU: it is to be asked then, lest waiting for one pass for a block
+				t.displaced = false
+				return sim.Op{Kind: sim.OpNop}
 			}
 			t.row++
 		}
@@ -136,10 +141,10 @@ func (t *thread) Next(m *sim.Sim, self kernel.TaskID) sim.Op {
 	}
 }
 
-// upkeep is the CPU time that a thread needs although no event says so.
-func (t *thread) upkeep() sim.Op {
-	t.fresh, t.used, t.row = false, true, 0
-	return sim.Op{Kind: sim.OpRun, Time: upkeep}
+// run uses the CPU, as an event says or, for the upkeep, although none does.
+func (t *thread) run(time kernel.Time) sim.Op {
+	t.fresh, t.used, t.displaced, t.row = false, true, false, 0
+	return sim.Op{Kind: sim.OpRun, Time: time}
 }
 
 // enter begins a turn of a phase.
@@ -150,7 +155,7 @@ func (t *thread) enter(m *sim.Sim, self kernel.TaskID) {
 		return
 	}
 	if ph.cpus != t.cpus {
-		t.cpus = ph.cpus
+		t.cpus, t.displaced = ph.cpus, true
 		if t.cpus == nil {
 			m.SetAffinity(self, all)
 		} else {
@@ -189,8 +194,7 @@ func (t *thread) step(m *sim.Sim, o *op) (next sim.Op, ok bool) {
 		if o.time == 0 {
 			return next, false
 		}
-		t.fresh, t.used, t.row = false, true, 0
-		return sim.Op{Kind: sim.OpRun, Time: o.time}, true
+		return t.run(o.time), true
 	case opSleep:
 		if o.time == 0 {
 			return next, false
@@ -218,6 +222,7 @@ func (t *thread) step(m *sim.Sim, o *op) (next sim.Op, ok bool) {
 		w.fork(m, o.ref)
 		return next, false
 	case opYield:
+		t.displaced = true
 		return sim.Op{Kind: sim.OpYield}, true
 	case opPost:
 		return sim.Op{Kind: sim.OpPost, Ref: w.semaphoreIDs[o.ref]}, true

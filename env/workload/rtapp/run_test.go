@@ -235,6 +235,25 @@ func TestMoveWhileRunning(t *testing.T) {
 	check(t, "end", s.ended[0], 600*us)
 }
 
+// A thread that has yielded or moved and waits for a CPU has not blocked: its bursts are those that it has when nobody is in its way.
+func TestDisplacedThreadsDoNotBlock(t *testing.T) {
+	for _, text := range []string{
+		`"run": 10, "yield", "lock": "m", "unlock": "m", "sem_post": "s", "run": 10, "sleep": 5`,
+		`"run": 10, "yield", "run": 0, "lock": "m", "unlock": "m", "sem_post": "s", "run": 10, "sleep": 5`,
+		`"phases": {"p": {"cpus": [0], "run": 10}, "q": {"cpus": [1], "lock": "m", "unlock": "m", "sem_post": "s", "run": 10, "sleep": 5}}`,
+	} {
+		for _, delay := range []string{"1", "500"} {
+			f, _, err := Parse("f", []byte(`{"tasks": {"a": {"loop": 1, `+text+`}, "b": {"loop": 1, "cpus": [0], "delay": `+delay+`, "run": 100},
+				"c": {"loop": 1, "cpus": [1], "delay": `+delay+`, "run": 100}}}`), false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := run(t, f, 2, kernel.Second)
+			check(t, text+" and "+delay, s.bursts[0], []kernel.Time{20 * us})
+		}
+	}
+}
+
 // Threads suspended under one name are all resumed by it, and none later.
 func TestResumeWakesAll(t *testing.T) {
 	s := run(t, load(t, "display"), 4, kernel.Second)
