@@ -206,14 +206,22 @@ func (d *decoder) tasks(section *member) error {
 	if d.threads == 0 {
 		return d.fail(section.at, section.key, "no thread to start")
 	}
-	for name, at := range d.forks {
-		known := false
-		for i := range d.file.Tasks {
-			known = known || d.file.Tasks[i].Name == name
+	return d.checkForks()
+}
+
+// checkForks refuses the first fork of a task that is not there.
+func (d *decoder) checkForks() error {
+	for i := range d.file.Tasks {
+		delete(d.forks, d.file.Tasks[i].Name)
+	}
+	first, at := "", len(d.src)
+	for name, place := range d.forks {
+		if place < at {
+			first, at = name, place
 		}
-		if !known {
-			return d.fail(at, name, "no task of this name to fork")
-		}
+	}
+	if first != "" {
+		return d.fail(at, first, "no task of this name to fork")
 	}
 	return nil
 }
@@ -273,7 +281,10 @@ func (d *decoder) task(section *member) error {
 		if s.loop != nil {
 			ph.Loop, t.Loop = *s.loop, 1
 			if ph.Loop == 0 {
-				ph.Loop, t.Loop = 1, 0
+				ph.Loop = -1
+				if err := d.endless(seen["loop"]); err != nil {
+					return err
+				}
 			}
 		}
 		if err := d.addEvents(&ph, section, inline); err != nil {
@@ -338,10 +349,10 @@ func (d *decoder) phase(section *member, t *Task, policy string) error {
 	if s.loop != nil {
 		ph.Loop = *s.loop
 		if ph.Loop == 0 {
-			if err := d.repair(seen["loop"].at, "loop", "0 makes rt-app repeat the phase without end; write -1", "taken as -1"); err != nil {
+			ph.Loop = -1
+			if err := d.endless(seen["loop"]); err != nil {
 				return err
 			}
-			ph.Loop = -1
 		}
 	}
 	ph.CPUs = s.cpus
@@ -353,6 +364,11 @@ func (d *decoder) phase(section *member, t *Task, policy string) error {
 	}
 	t.Phases = append(t.Phases, ph)
 	return nil
+}
+
+// endless is the loop 0 of a phase: rt-app counts its turns and compares afterwards.
+func (d *decoder) endless(loop *member) error {
+	return d.repair(loop.at, loop.key, "0 makes rt-app repeat the phase without end; write -1", "taken as -1")
 }
 
 // schedule is what tasks and phases say about how they want to run.

@@ -86,15 +86,25 @@ func TestLoops(t *testing.T) {
 		`"run": 1`:                    {-1, 1},
 		`"run": 1, "loop": 3`:         {1, 3},
 		`"run": 1, "loop": -1`:        {1, -1},
-		`"run": 1, "loop": 0`:         {0, 1},
 		`"phases": {"p": {"run": 1}}`: {-1, 1},
 		`"loop": 4, "phases": {"p": {"loop": 2, "run": 1}}`: {4, 2},
+		`"loop": 0, "phases": {"p": {"loop": 2, "run": 1}}`: {0, 2},
 	} {
 		f, _, err := Parse("f", []byte(task(text)), false)
 		if err != nil {
 			t.Errorf("%s: %v", text, err)
 		} else if got := [2]int64{f.Tasks[0].Loop, f.Tasks[0].Phases[0].Loop}; got != want {
 			t.Errorf("%s: %v, want %v", text, got, want)
+		}
+	}
+}
+
+// Taken for what rt-app does: the thread runs for ever.
+func TestLoopZeroIsEndless(t *testing.T) {
+	for _, text := range []string{`"run": 1, "loop": 0`, `"phases": {"p": {"run": 1, "loop": 0}}`} {
+		f, repairs, err := Parse("f", []byte(task(text)), true)
+		if err != nil || len(repairs) != 1 || f.Tasks[0].Phases[0].Loop != -1 || f.Tasks[0].Loop == 0 {
+			t.Errorf("%s: %v %v", text, repairs, err)
 		}
 	}
 }
@@ -136,6 +146,7 @@ func TestRefusals(t *testing.T) {
 		{task(`"phases": {}`), `f:1:18: "phases": no phase`, -1},
 		{task(`"phases": {"p": {"run": 1, "delay": 4}}`), `f:1:45: "delay": belongs to the task, not to a phase`, 1},
 		{task(`"phases": {"p": {"run": 1, "loop": 0}}`), `f:1:45: "loop": 0 makes rt-app repeat the phase without end; write -1`, 1},
+		{task(`"run": 1, "loop": 0`), `f:1:28: "loop": 0 makes rt-app repeat the phase without end; write -1`, 1},
 		{task(`"run": 1, "phases": {"p": {"run": 1}}`), `f:1:18: "run": an event beside phases, which rt-app passes over`, 1},
 		{task(`"timer": 5`), `f:1:27: "timer": expected an object, found a whole number`, -1},
 		{task(`"timer": {"ref": "x"}`), `f:1:18: "timer": period is missing`, 1},
@@ -145,6 +156,7 @@ func TestRefusals(t *testing.T) {
 		{task(`"lock": ""`), `f:1:26: "lock": an empty string names nothing`, -1},
 		{task(`"lock": 3`), `f:1:26: "lock": expected a string, found a whole number`, -1},
 		{task(`"fork": "nobody"`), `f:1:18: "nobody": no task of this name to fork`, -1},
+		{task(`"fork": "t", "fork2": "y", "fork3": "x", "fork4": "z"`), `f:1:31: "y": no task of this name to fork`, -1},
 		{task(`"memrun": {"size": 4, "count": 4}`), `f:1:18: "memrun": type is missing: read, write or chase`, -1},
 		{task(`"exec": 5, "run": 1`), `f:1:18: "exec": belongs to the grammar before rt-app 1.0, which is not read; write events (run, lock, sleep, timer) instead`, -1},
 		{`{"global": {"durations": 3}, "tasks": {"t": {"run": 1}}}`, `f:1:13: "durations": unknown in global; did you mean "duration"?`, 1},
