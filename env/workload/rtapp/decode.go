@@ -188,7 +188,10 @@ func (d *decoder) globalKey(m *member) (err error) {
 	return err
 }
 
-var policies = []string{"SCHED_OTHER", "SCHED_BATCH", "SCHED_IDLE", "SCHED_RR", "SCHED_FIFO", "SCHED_DEADLINE"}
+var (
+	policies     = []string{"SCHED_OTHER", "SCHED_BATCH", "SCHED_IDLE", "SCHED_RR", "SCHED_FIFO", "SCHED_DEADLINE"}
+	fairPolicies = policies[:3]
+)
 
 func (d *decoder) tasks(section *member) error {
 	if d.policy == "" {
@@ -310,7 +313,7 @@ func (d *decoder) task(section *member) error {
 		return d.fail(phases.at, phases.key, "no phase")
 	}
 	for i := range members {
-		if err := d.phase(&members[i], &t, s.policy); err != nil {
+		if err := d.phase(&members[i], &t, &s.policy); err != nil {
 			return err
 		}
 	}
@@ -318,7 +321,8 @@ func (d *decoder) task(section *member) error {
 	return nil
 }
 
-func (d *decoder) phase(section *member, t *Task, policy string) error {
+// phase reads a phase; policy is that of the phase before it, which stays until another is named.
+func (d *decoder) phase(section *member, t *Task, policy *string) error {
 	members, err := d.object(section)
 	if err != nil {
 		return err
@@ -356,8 +360,11 @@ func (d *decoder) phase(section *member, t *Task, policy string) error {
 		}
 	}
 	ph.CPUs = s.cpus
-	if ph.Nice, ph.SetNice, err = d.nice(&s, policy); err != nil {
+	if ph.Nice, ph.SetNice, err = d.nice(&s, *policy); err != nil {
 		return err
+	}
+	if s.policy != "" {
+		*policy = s.policy
 	}
 	if err := d.addEvents(&ph, section, events); err != nil {
 		return err
@@ -412,7 +419,8 @@ func (d *decoder) scheduleKey(m *member, s *schedule, where string, known []stri
 	return err
 }
 
-// nice reads the priority by the policy that it belongs to: only the fair classes have nice values.
+// nice reads the priority by the policy that it belongs to: only the fair classes have nice values. A policy that is named
+// without a priority sets its default.
 func (d *decoder) nice(s *schedule, inherited string) (nice int8, set bool, err error) {
 	policy := s.policy
 	if policy == "" {
@@ -422,7 +430,7 @@ func (d *decoder) nice(s *schedule, inherited string) (nice int8, set bool, err 
 		d.noEffect("policy")
 	}
 	if s.priority == nil {
-		return 0, false, nil
+		return 0, slices.Contains(fairPolicies, s.policy), nil
 	}
 	switch policy {
 	case "SCHED_RR", "SCHED_FIFO":

@@ -136,6 +136,7 @@ func TestRefusals(t *testing.T) {
 		{task(`"run": 1, "loop": 1, "loop": 2`), `f:1:39: "loop": given before, in line 1`, 1},
 		{task(`"run": 1, "priority": 40`), `f:1:40: "priority": 40 is out of range: allowed are -20 to 19`, -1},
 		{task(`"run": 1, "policy": "SCHED_FIFO", "priority": 0`), `f:1:64: "priority": 0 is out of range: allowed are 1 to 99`, -1},
+		{task(`"phases": {"a": {"policy": "SCHED_FIFO", "run": 1}, "b": {"priority": -3, "run": 1}}`), `f:1:88: "priority": -3 is out of range: allowed are 1 to 99`, -1},
 		{task(`"run": 1, "policy": "FIFO"`), `f:1:38: "policy": "FIFO": allowed are SCHED_OTHER, SCHED_BATCH, SCHED_IDLE, SCHED_RR, SCHED_FIFO, SCHED_DEADLINE`, -1},
 		{task(`"run": 1, "cpus": 2`), `f:1:36: "cpus": expected a list of numbers, found a whole number`, -1},
 		{task(`"run": 1, "cpus": []`), `f:1:28: "cpus": an empty list leaves nothing to run on`, -1},

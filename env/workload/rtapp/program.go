@@ -61,7 +61,7 @@ func (w *Workload) spawn(m *sim.Sim, code *taskCode, name string) {
 	}
 	t := w.threads[w.used]
 	w.used++
-	*t = thread{w: w, code: code, own: append(t.own[:0], make([]timer, code.timers)...), fresh: true, entering: true, delay: code.Delay}
+	*t = thread{w: w, code: code, own: append(t.own[:0], make([]timer, code.timers)...), fresh: true, entering: true, delay: code.Delay, nice: code.Nice}
 	t.cpus = code.phases[0].cpus
 	m.Spawn(sim.TaskSpec{Program: t, Name: name, CPUs: t.cpus, Nice: code.Nice, Class: code.class})
 }
@@ -86,7 +86,8 @@ type thread struct {
 	turn      int64          // of the phase's loop
 	phase     int
 	pc        int
-	row       int  // steps since it last ran
+	row       int // steps since it last ran
+	nice      int8
 	entering  bool // the phase's turn is about to begin
 	blocking  bool // the last step may have blocked
 	displaced bool // it has yielded or moved since it last ran, so it may be without a CPU
@@ -162,7 +163,8 @@ func (t *thread) enter(m *sim.Sim, self kernel.TaskID) {
 			m.SetAffinity(self, *t.cpus)
 		}
 	}
-	if ph.setNice {
+	if ph.setNice && ph.nice != t.nice {
+		t.nice = ph.nice
 		m.SetNice(self, ph.nice)
 	}
 }

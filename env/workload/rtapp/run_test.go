@@ -27,6 +27,7 @@ type seen struct {
 	runtime []kernel.Time
 	ended   []kernel.Time
 	nice    []int8
+	renices int
 }
 
 func run(t *testing.T, f *File, cpus int, horizon kernel.Time) *seen {
@@ -69,6 +70,7 @@ func (s *seen) see(m *kernel.Message) {
 		s.wakeups[i] = append(s.wakeups[i], m.Time)
 	case kernel.TaskPriority:
 		s.nice[i] = m.Nice
+		s.renices++
 	case kernel.TaskYield, kernel.TaskPreempt:
 		s.ran[i][m.CPU] = true
 	case kernel.TaskBlocked, kernel.TaskDead:
@@ -176,6 +178,33 @@ func TestAffinityAndNice(t *testing.T) {
 		check(t, "mover's CPU", s.ran[0][cpu], want)
 	}
 	check(t, "no effect", f.NoEffect, []string{"util_min", "policy", "priority"})
+}
+
+// The policy of a phase stays for the ones that follow and says what their priority means; without a priority it has its own.
+func TestPoliciesOfPhases(t *testing.T) {
+	for _, c := range []struct {
+		text    string
+		nice    int8
+		renices int // messages after that of the thread's creation
+	}{
+		{`"loop": 1, "phases": {"a": {"priority": 10, "run": 10}, "b": {"run": 10}}`, 10, 0},
+		{`"loop": 1, "phases": {"a": {"priority": 10, "run": 10}, "b": {"policy": "SCHED_OTHER", "run": 10}}`, 0, 1},
+		{`"loop": 1, "phases": {"a": {"policy": "SCHED_FIFO", "priority": 10, "run": 10}, "b": {"priority": 50, "run": 10}}`, 0, 0},
+		{`"loop": 1, "priority": 7, "phases": {"a": {"policy": "SCHED_RR", "run": 10}, "b": {"run": 10}}`, 7, 0},
+		{`"loop": 1, "priority": 7, "phases": {"a": {"policy": "SCHED_RR", "run": 10}, "b": {"policy": "SCHED_BATCH", "run": 1}}`, 0, 1},
+		{`"loop": 50, "phases": {"a": {"priority": 5, "run": 10, "sleep": 10}}`, 5, 0},
+		{`"loop": 50, "priority": 5, "phases": {"a": {"priority": 5, "run": 10, "sleep": 10}}`, 5, 0},
+		{`"loop": 2, "phases": {"a": {"priority": 5, "run": 10}, "b": {"priority": 6, "run": 10}}`, 6, 3},
+	} {
+		f, _, err := Parse("f", []byte(task(c.text)), false)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		s := run(t, f, 1, kernel.Second)
+		check(t, c.text+": nice", s.nice[0], c.nice)
+		check(t, c.text+": messages", s.renices, c.renices)
+	}
 }
 
 // A delayed thread starts when its delay is over, and its timers count from there.
