@@ -96,7 +96,6 @@ func (d *decoder) resources(m *member) error {
 			return err
 		}
 	}
-	d.noEffect("resources")
 	return nil
 }
 
@@ -168,10 +167,8 @@ func (d *decoder) globalKey(m *member) (err error) {
 		_, err = d.boolean(m)
 	case "logdir", "log_basename", "io_device":
 		_, err = d.text(m)
-	case "ftrace": // a truth value in old files, a list of categories in new ones
-		if m.value == nil || m.value.kind != kindString {
-			_, err = d.boolean(m)
-		}
+	case "ftrace":
+		err = d.ftrace(m)
 	case "log_size":
 		if m.value != nil && m.value.kind == kindString {
 			m.value.text = strings.ToLower(m.value.text)
@@ -187,6 +184,24 @@ func (d *decoder) globalKey(m *member) (err error) {
 	d.noEffect(m.key)
 	return err
 }
+
+// ftrace is a truth value in old files, a list of categories in new ones.
+func (d *decoder) ftrace(m *member) error {
+	if m.value == nil || m.value.kind != kindString {
+		_, err := d.boolean(m)
+		return err
+	}
+	for _, category := range strings.Split(m.value.text, ",") {
+		if category != "" && !slices.Contains(ftraceCategories, strings.ToLower(category)) {
+			return d.repair(m.value.at, m.key, fmt.Sprintf("%.40q: allowed are %s, with commas between", category,
+				strings.Join(ftraceCategories, ", ")), "ignored")
+		}
+	}
+	return nil
+}
+
+// ftraceCategories are those that rt-app reads and those that its tutorial lists.
+var ftraceCategories = []string{"none", "main", "task", "run", "loop", "event", "stats"}
 
 var (
 	policies     = []string{"SCHED_OTHER", "SCHED_BATCH", "SCHED_IDLE", "SCHED_RR", "SCHED_FIFO", "SCHED_DEADLINE"}
@@ -301,7 +316,7 @@ func (d *decoder) task(section *member) error {
 		t.Loop = *s.loop
 	}
 	for _, m := range inline {
-		if err := d.repair(m.at, m.key, "an event beside phases, which rt-app passes over", "ignored"); err != nil {
+		if err := d.besidePhases(m); err != nil {
 			return err
 		}
 	}
@@ -319,6 +334,16 @@ func (d *decoder) task(section *member) error {
 	}
 	d.file.Tasks = append(d.file.Tasks, t)
 	return nil
+}
+
+// besidePhases refuses an event that no phase has. "runtime" is none there, but the old spelling of dl-runtime.
+func (d *decoder) besidePhases(m *member) error {
+	if m.key != "runtime" {
+		return d.repair(m.at, m.key, "an event beside phases, which rt-app passes over", "ignored")
+	}
+	_, err := d.integer(m, 0, maxInt)
+	d.noEffect(m.key)
+	return err
 }
 
 // phase reads a phase; policy is that of the phase before it, which stays until another is named.
@@ -404,6 +429,9 @@ func (d *decoder) scheduleKey(m *member, s *schedule, where string, known []stri
 	case "nodes_membind":
 		_, err = d.cpus(m)
 	case "taskgroup":
+		if m.value != nil && m.value.kind == kindString && m.value.text == "" { // none
+			return nil
+		}
 		var text string
 		if text, err = d.text(m); err == nil && !strings.HasPrefix(text, "/") {
 			err = d.repair(m.at, m.key, fmt.Sprintf("%.40q does not begin with /", text), "ignored")

@@ -41,7 +41,10 @@ func (d *decoder) integer(m *member, lo, hi int64) (int64, error) {
 		}
 		n = parsed
 	case kindFloat:
-		if v.float != math.Trunc(v.float) || math.Abs(v.float) > maxInt {
+		if v.float < float64(lo) || v.float > float64(hi) {
+			return 0, d.fail(v.at, m.key, "%g is out of range: allowed are %d to %d", v.float, lo, hi)
+		}
+		if v.float != math.Trunc(v.float) {
 			return 0, d.mistyped(m, "a whole number")
 		}
 		n = int64(v.float)

@@ -99,6 +99,23 @@ func TestLoops(t *testing.T) {
 	}
 }
 
+func TestKeysWithoutEffect(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"tasks": {"t": {"run": 1, "taskgroup": ""}}}`:     "",
+		`{"tasks": {"t": {"run": 1, "taskgroup": "/web"}}}`: "taskgroup",
+		`{"tasks": {"t": {"policy": "SCHED_DEADLINE", "runtime": 10000, "period": 20000, "deadline": 20000, "phases": {"p": {"run": 1}}}}}`: "period deadline policy runtime",
+		`{"tasks": {"t": {"lock": "m", "unlock": "m"}}, "resources": {"m": {"type": "mutex"}}}`:                                             "",
+		`{"tasks": {"t": {"run": 1}}, "global": {"ftrace": "Main,,stats"}}`:                                                                 "ftrace",
+	} {
+		f, _, err := Parse("f", []byte(text), false)
+		if err != nil {
+			t.Error(err)
+		} else if got := strings.Join(f.NoEffect, " "); got != want {
+			t.Errorf("%s: %q, want %q", text, got, want)
+		}
+	}
+}
+
 // Taken for what rt-app does: the thread runs for ever.
 func TestLoopZeroIsEndless(t *testing.T) {
 	for _, text := range []string{`"run": 1, "loop": 0`, `"phases": {"p": {"run": 1, "loop": 0}}`} {
@@ -130,6 +147,11 @@ func TestRefusals(t *testing.T) {
 		{task(`"run": "10"`), `f:1:25: "run": expected a whole number, found a string`, 1},
 		{task(`"run": 10.0`), `f:1:25: "run": expected a whole number, found one with a fraction or exponent`, 1},
 		{task(`"run": 10.5`), `f:1:25: "run": expected a whole number, found a number with a fraction`, -1},
+		{task(`"run": 1e12`), `f:1:25: "run": 1e+12 is out of range: allowed are 0 to 2147483647`, -1},
+		{`{"global": {"duration": 999999999999999999999}}`, `f:1:25: "duration": 1e+21 is out of range: allowed are -1 to 2147483647`, -1},
+		{`{"global": {"ftrace": "main,bogus"}, "tasks": {"t": {"run": 1}}}`, `f:1:23: "ftrace": "bogus": allowed are none, main, task, run, loop, event, stats, with commas between`, 1},
+		{task(`"run": 1, "taskgroup": "web"`), `f:1:28: "taskgroup": "web" does not begin with /`, 1},
+		{task(`"runtime1": 1, "phases": {"p": {"run": 1}}`), `f:1:18: "runtime1": an event beside phases, which rt-app passes over`, 1},
 		{task(`"run": 1O`), `f:1:25: "1O" is no value: expected a number, a string in quotes, true, false, null, { or [`, -1},
 		{task(`"run": -3`), `f:1:25: "run": -3 is out of range: allowed are 0 to 2147483647`, -1},
 		{task(`"run"`), `f:1:18: "run": has no value: expected a whole number`, -1},
