@@ -81,6 +81,9 @@ type compiler struct {
 	absolute map[timerKey]bool
 	waited   map[string]bool // conditions
 	woken    map[string]bool
+	forked   map[string]bool
+	forks    map[string]float64 // of a task that the file may ask for
+	turns    float64            // of the phase, by all threads of the task
 	task     *Task
 	own      table // timers of the task's threads
 	ops      []op
@@ -91,6 +94,7 @@ func (f *File) Compile() *Workload {
 	c := compiler{
 		Workload: &Workload{Notes: f.notes()}, tasks: map[string]int32{},
 		locked: map[string]bool{}, absolute: map[timerKey]bool{}, waited: map[string]bool{}, woken: map[string]bool{},
+		forked: map[string]bool{}, forks: map[string]float64{},
 	}
 	for i := range f.Tasks {
 		t := &f.Tasks[i]
@@ -105,6 +109,12 @@ func (f *File) Compile() *Workload {
 	}
 	for i := range f.Tasks {
 		c.code = append(c.code, c.compile(&f.Tasks[i], i))
+	}
+	c.noteForks(f)
+	for i, name := range c.barriers.names {
+		if c.users[i] == 0 {
+			c.Notes = append(c.Notes, quote(name)+": only forked threads come to this barrier; rt-app does not count them, so they wait for ever")
+		}
 	}
 	for _, name := range c.conds.names {
 		if c.waited[name] && !c.woken[name] {
@@ -129,6 +139,8 @@ func (c *compiler) survey(t *Task, e *Event) {
 		c.waited[suspendName(t, e)] = true
 	case Signal, Broad, Resume:
 		c.woken[e.Ref] = true
+	case Fork:
+		c.forked[e.Ref] = true
 	case Timer:
 		if e.Absolute {
 			c.absolute[timerOf(t, e)] = true
@@ -166,7 +178,7 @@ func (c *compiler) compile(t *Task, index int) taskCode {
 	c.task, c.own = t, table{}
 	for j := range t.Phases {
 		ph := &t.Phases[j]
-		c.ops = nil
+		c.ops, c.turns = nil, c.threads(t)*times(t.Loop)*times(ph.Loop)
 		for k := range ph.Events {
 			c.event(&ph.Events[k])
 		}
@@ -178,6 +190,37 @@ func (c *compiler) compile(t *Task, index int) taskCode {
 	}
 	code.timers = len(c.own.names)
 	return code
+}
+
+// threads is how many of a task there may ever be.
+func (c *compiler) threads(t *Task) float64 {
+	if c.forked[t.Name] {
+		return float64(t.Instances + MaxForks)
+	}
+	return float64(t.Instances)
+}
+
+// times is a loop's count, something very large for one without end.
+func times(loop int64) float64 {
+	if loop < 0 {
+		return 1e18
+	}
+	return float64(loop)
+}
+
+// noteForks says which forks may be left out.
+func (c *compiler) noteForks(f *File) {
+	all := 0.
+	for i := range f.Tasks {
+		t := &f.Tasks[i]
+		all += float64(t.Instances) + min(c.forks[t.Name], MaxForks)
+		if c.forks[t.Name] > MaxForks {
+			c.Notes = append(c.Notes, fmt.Sprintf("%s: forked at most %d times in a run; rt-app gives up at one more, here it is left out", quote(t.Name), MaxForks))
+		}
+	}
+	if all > maxStarted {
+		c.Notes = append(c.Notes, fmt.Sprintf("at most %d threads start in a run; forks beyond that are left out", maxStarted))
+	}
 }
 
 func (c *compiler) emit(o op) { c.ops = append(c.ops, o) }
@@ -225,6 +268,7 @@ func (c *compiler) event(e *Event) {
 		c.users[i] += c.task.Instances
 		c.emit(op{code: opBarrier, ref: i})
 	case Fork:
+		c.forks[e.Ref] += c.turns
 		c.emit(op{code: opFork, ref: c.tasks[e.Ref]})
 	case Yield:
 		c.emit(op{code: opYield})

@@ -26,6 +26,8 @@ const (
 	MaxThreads = 10000   // at the start
 	MaxForks   = 1024    // of each task, as in rt-app
 	MaxEvents  = 100_000 // in all phases
+
+	maxStarted = 2 * MaxThreads // threads of a run, forks included
 )
 
 // File is a workload as read.

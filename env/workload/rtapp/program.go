@@ -1,6 +1,8 @@
 package rtapp
 
 import (
+	"math"
+
 	"github.com/ghostgym/ghostgym/agent/kernel"
 	"github.com/ghostgym/ghostgym/agent/kernel/sim"
 )
@@ -37,7 +39,11 @@ func (w *Workload) Start(m *sim.Sim) {
 		w.condIDs = append(w.condIDs, m.NewCond(name))
 	}
 	for i, name := range w.barriers.names {
-		w.barrierIDs = append(w.barrierIDs, m.NewBarrier(name, w.users[i]))
+		users := w.users[i]
+		if users == 0 { // it never opens
+			users = math.MaxInt
+		}
+		w.barrierIDs = append(w.barrierIDs, m.NewBarrier(name, users))
 	}
 	for _, name := range w.semaphores.names {
 		w.semaphoreIDs = append(w.semaphoreIDs, m.NewSemaphore(name, 0))
@@ -68,7 +74,7 @@ func (w *Workload) spawn(m *sim.Sim, code *taskCode, name string) {
 
 // fork starts one more thread of a task, within the limits.
 func (w *Workload) fork(m *sim.Sim, task int32) {
-	if w.forks[task] < MaxForks && w.used < 2*MaxThreads {
+	if w.forks[task] < MaxForks && w.used < maxStarted {
 		w.forks[task]++
 		w.spawn(m, &w.code[task], w.code[task].Name)
 	}

@@ -1,6 +1,7 @@
 package rtapp
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -337,6 +338,50 @@ func TestForkBound(t *testing.T) {
 	}
 	s := run(t, f, 1, kernel.Second)
 	check(t, "threads", len(s.bursts), 1+MaxForks)
+}
+
+// Where forks may be left out, the notes say so before the run does it.
+func TestForkNotes(t *testing.T) {
+	const left = ": forked at most 1024 times in a run; rt-app gives up at one more, here it is left out"
+	child := `, "c": {"instance": 0, "loop": 1, "run": 1}}}`
+	for text, want := range map[string][]string{
+		`{"tasks": {"t": {"loop": 1, "fork": "t", "run": 10}}}`:                                       {`"t"` + left},
+		`{"tasks": {"t": {"loop": 1024, "fork": "c", "run": 1}` + child:                               nil,
+		`{"tasks": {"t": {"loop": 1025, "fork": "c", "run": 1}` + child:                               {`"c"` + left},
+		`{"tasks": {"t": {"fork": "c", "run": 1}` + child:                                             {`"c"` + left},
+		`{"tasks": {"t": {"loop": 205, "phases": {"p": {"loop": 5, "fork": "c", "run": 1}}}` + child:  {`"c"` + left},
+		`{"tasks": {"t": {"loop": 500, "fork": "c", "fork2": "c", "fork3": "c", "run": 1}` + child:    {`"c"` + left},
+		`{"tasks": {"t": {"instance": 0, "loop": -1, "fork": "c", "run": 1}, "u": {"run": 1}` + child: nil,
+	} {
+		f, _, err := Parse("f", []byte(text), false)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		check(t, text, f.Compile().Notes, want)
+	}
+	var many strings.Builder
+	for i := range 10 {
+		fmt.Fprintf(&many, `"t%d": {"instance": 1000, "loop": 1, "fork": "t%d", "run": 1},`, i, i)
+	}
+	f, _, err := Parse("f", []byte(`{"tasks": {`+many.String()+`}}`), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	check(t, "last note", f.Compile().Notes[10], "at most 20000 threads start in a run; forks beyond that are left out")
+}
+
+// rt-app counts who comes to a barrier by the threads that it starts itself: one that only forks come to never opens.
+func TestBarrierOfForks(t *testing.T) {
+	f, _, err := Parse("f", []byte(`{"tasks": {"a": {"loop": 1, "fork": "b", "fork1": "b", "run": 10},
+		"b": {"instance": 0, "loop": 1, "barrier": "x", "run": 10}}}`), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := run(t, f, 4, kernel.Second)
+	check(t, "deadlocked", s.machine.Deadlocked(), true)
+	check(t, "ended", s.ended[1:], []kernel.Time{0, 0})
+	check(t, "notes", f.Compile().Notes, []string{`"x": only forked threads come to this barrier; rt-app does not count them, so they wait for ever`})
 }
 
 // Whatever reads, runs: no file makes the machine fail.
