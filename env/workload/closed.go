@@ -191,10 +191,11 @@ func (w *worker) Next(*sim.Sim, kernel.TaskID) sim.Op {
 		}
 		w.cycles--
 		if w.other > 0 {
-			if w.left--; w.left <= 0 {
+			if w.left == 0 {
 				w.mean, w.other = w.other, w.mean
 				w.left = w.phaseLength()
 			}
+			w.left--
 		}
 		w.state = running
 		return sim.Op{Kind: sim.OpRun, Time: max(MinBurst, kernel.Time(g.burst.draw(w.rng, w.mean)))}

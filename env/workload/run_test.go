@@ -288,6 +288,32 @@ func TestFrames(t *testing.T) {
 	}
 }
 
+// Every phase of a task, the first one too, has as many bursts as were drawn for it.
+func TestPhaseLengths(t *testing.T) {
+	in, err := Build("phase", Params{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := machine(t, in, in.CPUs, kernel.Second)
+	workers := in.Workload.(*closed).workers
+	for i := range workers {
+		w := &workers[i]
+		w.reset(m, uint64(i))
+		for phase, mean, left, bursts := 0, w.mean, w.left, 0; phase < 4; {
+			if op := w.Next(m, 0); op.Kind != sim.OpRun {
+				continue
+			}
+			if w.mean != mean {
+				if bursts != left {
+					t.Errorf("task %d: phase %d has %d bursts, want %d", i, phase, bursts, left)
+				}
+				phase, mean, left, bursts = phase+1, w.mean, w.left+1, 0
+			}
+			bursts++
+		}
+	}
+}
+
 // Where frames are late, each is a burst of its own all the same.
 func TestLateFrames(t *testing.T) {
 	in, err := Build("frame", Params{})
