@@ -216,3 +216,28 @@ const (
 func hogs(n int, scale float64) group {
 	return group{name: "hog", tasks: n, meanBurst: hogChunk * scale, cycles: -1, hog: true}
 }
+
+// sharedKind is a kind of tasks, five per CPU, that all want the same share of time; g has their bursts at scale 1.
+func sharedKind(name, doc string, g group) kind {
+	return kind{
+		name: name, doc: doc,
+		cpus: 8, load: .8, threads: true, sampled: 1, maxScale: maxScale,
+		build: func(p Params, in *Instance) error {
+			if p.Threads == 0 {
+				p.Threads = 5 * p.CPUs
+			}
+			g := g
+			g.name, g.tasks, g.cycles, g.sleep = "task", p.Threads, -1, exponential
+			g.meanBurst *= p.Scale
+			g.otherBurst *= p.Scale
+			g.utilisation = p.Load * float64(p.CPUs) / float64(p.Threads)
+			if g.utilisation >= 1 {
+				return fmt.Errorf("threads %d: at load %.3g on %d CPUs at least %d are needed", p.Threads, p.Load, p.CPUs,
+					int(p.Load*float64(p.CPUs))+1)
+			}
+			in.Params = p
+			newClosed(g).declare(in)
+			return nil
+		},
+	}
+}

@@ -37,17 +37,24 @@ type request struct {
 	ran   bool
 }
 
-// newOpen makes an open loop of two kinds of requests, in microseconds, the second with the given share.
-func newOpen(p Params, in *Instance, short, long, share float64) {
-	w := &open{short: nanos(short * p.Scale), long: nanos(long * p.Scale), share: share}
-	w.rng, w.burst = rand.New(&w.pcg), rand.New(&w.burstPCG)
-	mean := float64(w.short)*(1-share) + float64(w.long)*share
-	w.interarrival = mean / (p.Load * float64(p.CPUs))
-	in.Workload, in.Open = w, true
-	in.Profile = "uthread"
-	in.Slice = nanos(30 * p.Scale)
-	in.Interarrival = max(1, kernel.Time(math.Round(w.interarrival)))
-	in.MeanBurst = kernel.Time(math.Round(mean))
+// openKind is a kind with two sorts of requests, in microseconds; the given share of them is long.
+func openKind(name, doc string, short, long, share float64) kind {
+	return kind{
+		name: name, doc: "Open loop, Poisson: " + doc,
+		cpus: 8, load: .8, sampled: 1, maxScale: maxScale,
+		build: func(p Params, in *Instance) error {
+			w := &open{short: nanos(short * p.Scale), long: nanos(long * p.Scale), share: share}
+			w.rng, w.burst = rand.New(&w.pcg), rand.New(&w.burstPCG)
+			mean := float64(w.short)*(1-share) + float64(w.long)*share
+			w.interarrival = mean / (p.Load * float64(p.CPUs))
+			in.Workload, in.Open = w, true
+			in.Profile = "uthread"
+			in.Slice = nanos(30 * p.Scale)
+			in.Interarrival = max(1, kernel.Time(math.Round(w.interarrival)))
+			in.MeanBurst = kernel.Time(math.Round(mean))
+			return nil
+		},
+	}
 }
 
 // nanos converts microseconds of CPU time.
