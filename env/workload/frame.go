@@ -17,7 +17,12 @@ var frame = kind{
 	cpus: 4, load: .45, sampled: .5, maxScale: 1.2,
 	build: func(p Params, in *Instance) error {
 		games := max(1, int(math.Round(p.Load*float64(p.CPUs)*framePeriod/(7.5e6*p.Scale))))
-		p.Load = float64(games) * 7.5e6 * p.Scale / framePeriod / float64(p.CPUs)
+		if games > 1 && gamesLoad(games, &p) > maxLoad {
+			games--
+		}
+		if p.Load = gamesLoad(games, &p); p.Load > maxLoad {
+			return fmt.Errorf("one game alone needs a load of %.3g, at most %d is allowed: smaller scale or more cpus", p.Load, maxLoad)
+		}
 		in.Params = p
 		in.Workload = newFrames(games, p.Scale, hogs(4*p.CPUs, p.Scale))
 		in.Interarrival = kernel.Time(math.Round(framePeriod / float64(4*games)))
@@ -27,6 +32,10 @@ var frame = kind{
 }
 
 const framePeriod = 16.7e6 // ns
+
+func gamesLoad(games int, p *Params) float64 {
+	return float64(games) * 7.5e6 * p.Scale / framePeriod / float64(p.CPUs)
+}
 
 // stages of a frame: mean burst in ns, and the threads of the game that each wakes at its end.
 var stages = [4]struct {

@@ -1,7 +1,5 @@
 package workload
 
-import "math"
-
 // interactive sets tasks that run briefly and often against batch work that fills every CPU.
 var interactive = kind{
 	name: "interactive",
@@ -9,11 +7,8 @@ var interactive = kind{
 		"The load is that of the interactive tasks and sets their number.",
 	cpus: 8, load: .64, threads: true, exclusive: true, sampled: .8, maxScale: maxScale,
 	build: func(p Params, in *Instance) error {
-		const share = 200. / 5200
-		if p.Threads == 0 {
-			p.Threads = max(1, int(math.Round(p.Load*float64(p.CPUs)/share)))
-		} else {
-			p.Load = float64(p.Threads) * share / float64(p.CPUs)
+		if err := p.exchange(200. / 5200); err != nil {
+			return err
 		}
 		in.Params = p
 		newClosed(

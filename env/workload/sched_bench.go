@@ -1,10 +1,6 @@
 package workload
 
-import (
-	"math"
-
-	"github.com/ghostgym/ghostgym/agent/kernel"
-)
+import "github.com/ghostgym/ghostgym/agent/kernel"
 
 // schedBench is the experiment of the RL scheduler for ghOSt: 4 processes of 4 threads on 6 CPUs, 200 cycles each. Without
 // timer slack the threads fall into step and never wait.
@@ -13,11 +9,8 @@ var schedBench = kind{
 	doc:  "16 threads on 6 CPUs, each 200 cycles of 500 us of work and 1 ms of sleep; timer slack 50 us. The load sets the number of threads.",
 	cpus: 6, load: 16. / 18, threads: true, exclusive: true, cycles: 200, sampled: 1, maxScale: maxScale,
 	build: func(p Params, in *Instance) error {
-		const share = 1. / 3 // of a CPU that a thread wants
-		if p.Threads == 0 {
-			p.Threads = max(1, int(math.Round(p.Load*float64(p.CPUs)/share)))
-		} else {
-			p.Load = float64(p.Threads) * share / float64(p.CPUs)
+		if err := p.exchange(1. / 3); err != nil {
+			return err
 		}
 		in.Params = p
 		in.Slack = 50 * kernel.Microsecond

@@ -28,7 +28,7 @@ const MinBurst kernel.Time = 500
 // Params are what a spec may set. Zero is the kind's default; Doc(name) tells it.
 type Params struct {
 	CPUs    int     // 1 to 128; an rt-app file: at least as many as it names
-	Load    float64 // demand for CPU time over CPUs, 0.01 to 2; hogs come on top
+	Load    float64 // demand for CPU time over CPUs, 0.01 to 2; hogs come on top. An instance of few threads or one game may have less
 	Scale   float64 // multiplies burst lengths, 1/64 to 64; slice and sleeps go with it, the period of frames does not
 	Threads int     // 1 to 10000, in place of the load (sched_bench, interactive) or sharing it (heavytail, phase)
 	Cycles  int     // sched_bench: bursts per thread, -1 without end
@@ -68,7 +68,7 @@ type kind struct {
 	cpus      int
 	load      float64
 	threads   bool    // takes threads=
-	exclusive bool    // threads and load exclude each other
+	exclusive bool    // threads and load set each other
 	cycles    int     // default of cycles=; 0: takes none
 	sampled   float64 // factor on the sampled load
 	maxScale  float64 // cap on the sampled scale
@@ -152,8 +152,6 @@ func (k *kind) settle(p *Params) error {
 	switch {
 	case p.Threads != 0 && !k.threads:
 		return fmt.Errorf("threads: not a parameter of this kind (%s)", Doc(k.name))
-	case p.Threads != 0 && p.Load != 0 && k.exclusive:
-		return fmt.Errorf("threads and load: give one of them, each sets the other")
 	case p.Cycles != 0 && k.cycles == 0:
 		return fmt.Errorf("cycles: only sched_bench has them")
 	case p.Lenient:
@@ -172,6 +170,24 @@ func (k *kind) settle(p *Params) error {
 		p.Cycles = k.cycles
 	}
 	return p.check()
+}
+
+// exchange settles threads and load of a kind where each sets the other; share is what a thread wants of a CPU.
+func (p *Params) exchange(share float64) error {
+	threads := max(1, int(math.Round(p.Load*float64(p.CPUs)/share)))
+	switch {
+	case p.Threads == 0:
+		p.Threads = threads
+	case p.Load == 0:
+		p.Load = float64(p.Threads) * share / float64(p.CPUs)
+	case p.Threads != threads:
+		return fmt.Errorf("threads %d and load %g: give one of them, each sets the other", p.Threads, p.Load)
+	}
+	if p.Load > maxLoad {
+		return fmt.Errorf("threads %d: on %d CPUs they are a load of %.3g, at most %d is allowed: fewer threads or more cpus",
+			p.Threads, p.CPUs, p.Load, maxLoad)
+	}
+	return nil
 }
 
 func (p *Params) check() error {

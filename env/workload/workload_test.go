@@ -60,7 +60,10 @@ func TestBuildErrors(t *testing.T) {
 	}{
 		{"dispersed", Params{}, `workload "dispersed" is unknown: there is sched_bench, dispersive, bimodal, rocksdb, interactive, heavytail, phase, frame, and rt-app files (a path that ends in .json or contains /); did you mean "dispersive"?`},
 		{"bimodal", Params{Threads: 3}, "workload bimodal: threads: not a parameter of this kind"},
-		{"sched_bench", Params{Threads: 3, Load: .5}, "threads and load: give one of them"},
+		{"sched_bench", Params{Threads: 3, Load: .5}, "workload sched_bench: threads 3 and load 0.5: give one of them, each sets the other"},
+		{"sched_bench", Params{Threads: 7, CPUs: 1}, "threads 7: on 1 CPUs they are a load of 2.33, at most 2 is allowed: fewer threads or more cpus"},
+		{"interactive", Params{Threads: 10000, CPUs: 1}, "threads 10000: on 1 CPUs they are a load of 385"},
+		{"frame", Params{CPUs: 1, Scale: 64}, "workload frame: one game alone needs a load of 28.7, at most 2 is allowed: smaller scale or more cpus"},
 		{"bimodal", Params{Cycles: 3}, "cycles: only sched_bench"},
 		{"bimodal", Params{Lenient: true}, "lenient: only for rt-app files"},
 		{"bimodal", Params{CPUs: 1000}, "cpus 1000: allowed are 1 to 128"},
@@ -134,6 +137,40 @@ func TestSample(t *testing.T) {
 	}
 	if p := Sample("nothing", r, false); p != (Params{}) {
 		t.Errorf("unknown kind: %+v", p)
+	}
+}
+
+// What an instance says of itself builds it again, also after it was written and read.
+func TestInstancesAreBuiltAgain(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	for _, name := range Names() {
+		params := []Params{{}, {CPUs: 1, Load: 2}, {CPUs: 3, Load: 2}, {CPUs: 128}, {CPUs: 5, Load: .1, Scale: .5}, {CPUs: 7, Scale: minScale}}
+		if find(name).threads {
+			params = append(params, Params{Threads: 11}, Params{Threads: 16, CPUs: 3})
+		}
+		for i := range 300 {
+			params = append(params, Sample(name, r, i%2 == 0))
+		}
+		for _, p := range params {
+			in, err := Build(name, p)
+			if err != nil {
+				t.Fatalf("%s %+v: %v", name, p, err)
+			}
+			again, err := Build(in.Name, in.Params)
+			if err != nil || again.Params != in.Params || again.Interarrival != in.Interarrival || again.MeanBurst != in.MeanBurst {
+				t.Fatalf("%s %+v: built %+v, then %+v: %v", name, p, in, again, err)
+			}
+			if got, q, err := Parse(Format(in.Name, in.Params)); err != nil || got != name || q != in.Params {
+				t.Fatalf("%s: read %q %+v: %v", Format(in.Name, in.Params), got, q, err)
+			}
+		}
+	}
+	in, err := Build("rtapp/testdata/affinity.json", Params{Lenient: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := Build(in.Name, in.Params); err != nil || again.Params != in.Params {
+		t.Fatal(again, err)
 	}
 }
 
