@@ -8,7 +8,24 @@ import (
 	"github.com/ghostgym/ghostgym/agent/spell"
 )
 
-var paramKeys = []string{"cpus", "load", "scale", "threads", "cycles", "lenient"}
+// keys lists what a spec of this name may set; all there is for an unknown name.
+func keys(name string) []string {
+	if IsFile(name) {
+		return []string{"cpus", "lenient"}
+	}
+	all := []string{"cpus", "load", "scale"}
+	k := find(name)
+	if k == nil || k.threads {
+		all = append(all, "threads")
+	}
+	if k == nil || k.cycles != 0 {
+		all = append(all, "cycles")
+	}
+	if k == nil {
+		all = append(all, "lenient")
+	}
+	return all
+}
 
 // Parse reads a spec: a kind or a path, then colon-separated key=value. Errors name the spec, the key and what is allowed.
 // Whether the kind exists and takes the key is Build's to say.
@@ -29,14 +46,14 @@ func Parse(spec string) (name string, p Params, err error) {
 			return "", Params{}, fmt.Errorf("workload %q: %s is given twice", spec, key)
 		}
 		seen[key] = true
-		if err := p.set(key, value); err != nil {
+		if err := p.set(name, key, value); err != nil {
 			return "", Params{}, fmt.Errorf("workload %q: %w", spec, err)
 		}
 	}
 	return name, p, nil
 }
 
-func (p *Params) set(key, value string) error {
+func (p *Params) set(name, key, value string) error {
 	switch key {
 	case "cpus":
 		return integer(key, value, 1, maxCPUs, &p.CPUs)
@@ -51,7 +68,10 @@ func (p *Params) set(key, value string) error {
 			p.Cycles = -1
 			return nil
 		}
-		return integer(key, value, 1, maxCycles, &p.Cycles)
+		if err := integer(key, value, 1, maxCycles, &p.Cycles); err != nil {
+			return fmt.Errorf("%w, and -1 for no end", err)
+		}
+		return nil
 	case "lenient":
 		v, err := strconv.ParseBool(value)
 		if err != nil {
@@ -60,7 +80,7 @@ func (p *Params) set(key, value string) error {
 		p.Lenient = v
 		return nil
 	}
-	return fmt.Errorf("unknown key %q: there is %s%s", key, strings.Join(paramKeys, ", "), spell.Hint(key, paramKeys))
+	return fmt.Errorf("unknown key %q: there is %s%s", key, strings.Join(keys(name), ", "), spell.Hint(key, keys(name)))
 }
 
 func integer(key, value string, lo, hi int, dst *int) error {

@@ -34,7 +34,11 @@ func TestParseErrors(t *testing.T) {
 		":load=1":                   `workload ":load=1": no name before the parameters`,
 		"bimodal:load":              `workload "bimodal:load": "load" is not key=value`,
 		"bimodal:load=":             `"load=" is not key=value`,
-		"bimodal:laod=.5":           `workload "bimodal:laod=.5": unknown key "laod": there is cpus, load, scale, threads, cycles, lenient; did you mean "load"?`,
+		"bimodal:laod=.5":           `workload "bimodal:laod=.5": unknown key "laod": there is cpus, load, scale; did you mean "load"?`,
+		"sched_bench:foo=1":         `unknown key "foo": there is cpus, load, scale, threads, cycles`,
+		"phase:thread=1":            `unknown key "thread": there is cpus, load, scale, threads; did you mean "threads"?`,
+		"a.json:foo=1":              `unknown key "foo": there is cpus, lenient`,
+		"what:foo=1":                `unknown key "foo": there is cpus, load, scale, threads, cycles, lenient`,
 		"bimodal:load=3":            `load: "3": allowed are numbers from 0.01 to 2`,
 		"bimodal:load=0":            `load: "0": allowed`,
 		"bimodal:load=NaN":          `load: "NaN": allowed`,
@@ -43,7 +47,8 @@ func TestParseErrors(t *testing.T) {
 		"bimodal:cpus=x":            `cpus: "x": allowed are whole numbers from 1 to 128`,
 		"bimodal:cpus=4:cpus=5":     `workload "bimodal:cpus=4:cpus=5": cpus is given twice`,
 		"sched_bench:threads=10001": `threads: "10001": allowed are whole numbers from 1 to 10000`,
-		"sched_bench:cycles=-2":     `cycles: "-2": allowed`,
+		"sched_bench:cycles=-2":     `cycles: "-2": allowed are whole numbers from 1 to 1073741824, and -1 for no end`,
+		"sched_bench:cycles=0":      `cycles: "0": allowed are whole numbers from 1 to 1073741824, and -1 for no end`,
 		"a.json:lenient=perhaps":    `lenient: "perhaps": allowed are 0 and 1`,
 	} {
 		if _, _, err := Parse(spec); err == nil || !strings.Contains(err.Error(), want) {
