@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	fileDuration = 10 * kernel.Second // of a file that names none
+	fileDuration = 10 * kernel.Second // of a file that names none, or -1 or 0, which mean the same to rt-app
 	fileCPUs     = 4                  // at least: a file that pins one thread to CPU 0 means a machine with others
 )
 
@@ -34,6 +34,8 @@ func buildFile(path string, p Params) (*Instance, error) {
 	in := &Instance{Name: path, Params: p, Workload: w, CPUs: p.CPUs, Pinned: f.Pinned, Profile: "kthread", Duration: f.Duration}
 	if in.Duration == 0 {
 		in.Duration = fileDuration
+		in.Notes = append(in.Notes, fmt.Sprintf("no duration: a run ends with its last thread, as in rt-app, but after %d s at the latest",
+			fileDuration/kernel.Second))
 	}
 	for _, r := range repairs {
 		in.Notes = append(in.Notes, "repaired "+r.String())

@@ -145,6 +145,26 @@ func TestSample(t *testing.T) {
 	}
 }
 
+// A file without a duration runs until its threads end, and a reader is told that this has a bound.
+func TestFilesWithoutDuration(t *testing.T) {
+	for global, want := range map[string]kernel.Time{
+		`{}`: fileDuration, `{"duration": -1}`: fileDuration, `{"duration": 0}`: fileDuration, `{"duration": 3}`: 3 * kernel.Second,
+	} {
+		path := filepath.Join(t.TempDir(), "w.json")
+		if err := os.WriteFile(path, []byte(`{"tasks": {"t": {"run": 10, "sleep": 5}}, "global": `+global+`}`), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		in, err := Build(path, Params{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		const note = "no duration: a run ends with its last thread, as in rt-app, but after 10 s at the latest"
+		if noted := strings.Contains(strings.Join(in.Notes, "\n"), note); in.Duration != want || noted != (want == fileDuration) {
+			t.Errorf("%s: %d ns, notes %q", global, in.Duration, in.Notes)
+		}
+	}
+}
+
 // What an instance says of itself builds it again, also after it was written and read.
 func TestInstancesAreBuiltAgain(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
