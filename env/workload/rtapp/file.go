@@ -99,14 +99,18 @@ type Event struct {
 
 // Load reads a file. The error is an *Error, or one of the file system; repairs are those of lenient reading.
 func Load(path string, lenient bool) (*File, []Repair, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, nil, fmt.Errorf("rt-app file: %w", err)
+	}
+	if !info.Mode().IsRegular() { // to open a pipe may block for ever
+		return nil, nil, fmt.Errorf("rt-app file: %s is not a regular file; a workload may be read more than once, so save it in one", path)
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, nil, fmt.Errorf("rt-app file: %w", err)
 	}
 	defer f.Close()
-	if info, err := f.Stat(); err != nil || info.IsDir() {
-		return nil, nil, fmt.Errorf("rt-app file: %s is not a file", path)
-	}
 	src, err := io.ReadAll(io.LimitReader(f, MaxBytes+1))
 	if err != nil {
 		return nil, nil, fmt.Errorf("rt-app file: %w", err)

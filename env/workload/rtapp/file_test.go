@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/ghostgym/ghostgym/agent/kernel"
@@ -218,8 +219,14 @@ func TestLoadErrors(t *testing.T) {
 	if _, _, err := Load("testdata/none.json", false); !errors.Is(err, os.ErrNotExist) {
 		t.Error(err)
 	}
-	if _, _, err := Load("testdata", false); err == nil || !strings.Contains(err.Error(), "not a file") {
-		t.Error(err)
+	pipe := filepath.Join(t.TempDir(), "pipe.json")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{"testdata", pipe} {
+		if _, _, err := Load(path, false); err == nil || !strings.Contains(err.Error(), path+" is not a regular file") {
+			t.Error(err)
+		}
 	}
 	if _, _, err := Load("testdata/old.json", true); err == nil || !strings.Contains(err.Error(), "old.json:3:11: \"exec\"") {
 		t.Error(err)
