@@ -11,9 +11,6 @@ import (
 type Config struct {
 	Warmup     kernel.Time // excluded from all figures but fates
 	SwitchCost kernel.Time // of the machine: bounds slowdowns, see sched.MinSlowdownBurst
-
-	Classes int                          // of tasks, for Figures.Shares; 0: not wanted
-	Class   func(task kernel.TaskID) int // below Classes; others are not counted
 }
 
 // slowdownUnit is the resolution of slowdowns in their histogram.
@@ -52,7 +49,6 @@ type Collector struct {
 	vainWait  kernel.Time // of wakeups that used no CPU time
 	ageMax    kernel.Time
 	busy      kernel.Time
-	classBusy []kernel.Time
 
 	closed bool
 	span   kernel.Time
@@ -78,13 +74,9 @@ func (c *Collector) Reset(cfg Config) {
 	for _, h := range []*Histogram{c.wait, c.wakeup, c.slowdown, c.life} {
 		h.Reset()
 	}
-	busy := c.classBusy[:0]
-	for range cfg.Classes {
-		busy = append(busy, 0)
-	}
 	*c = Collector{
 		cfg: cfg, minBurst: sched.MinSlowdownBurst(cfg.SwitchCost), wait: c.wait, wakeup: c.wakeup, slowdown: c.slowdown,
-		life: c.life, tasks: c.tasks[:0], ageMax: -1, classBusy: busy,
+		life: c.life, tasks: c.tasks[:0], ageMax: -1,
 	}
 }
 
@@ -124,11 +116,6 @@ func (c *Collector) stay(s *seen, end, used kernel.Time) {
 	}
 	used -= min(used, max(c.cfg.Warmup-s.start, 0))
 	c.busy += used
-	if c.cfg.Class != nil {
-		if class := c.cfg.Class(s.id); uint(class) < uint(len(c.classBusy)) {
-			c.classBusy[class] += used
-		}
-	}
 }
 
 // Dispatched implements sched.Observer.
@@ -228,14 +215,8 @@ func (c *Collector) Close(core *sched.Core, now kernel.Time, burst func(*sched.T
 	}
 }
 
-// Wait is the distribution of bursts' waits, in µs.
-func (c *Collector) Wait() *Histogram { return c.wait }
-
 // Wakeup is the distribution of wakeup latencies, in µs.
 func (c *Collector) Wakeup() *Histogram { return c.wakeup }
-
-// Slowdown is the distribution of slowdowns.
-func (c *Collector) Slowdown() *Histogram { return c.slowdown }
 
 // waitMean is all that tasks have waited, per burst.
 func (c *Collector) waitMean() float64 {
@@ -272,9 +253,6 @@ func (c *Collector) Figures() Figures {
 		if p.h.Few(p.share) {
 			f.Few = append(f.Few, p.name)
 		}
-	}
-	for _, busy := range c.classBusy {
-		f.Shares = append(f.Shares, Number(float64(busy)/float64(c.busy)))
 	}
 	return f
 }

@@ -38,7 +38,6 @@ var definitions = []Definition{
 	{"slowdowns", "", "Bursts with a slowdown."},
 	{"finished", "", "Tasks that have left."},
 	{"few", "", "Names of the percentiles beyond which fewer than ten values are expected."},
-	{"shares", "", "Shares of the CPU time used, by class of task."},
 
 	{"applied", "", "Decisions whose answer took effect, those of the fallback included."},
 	{"late", "", "Decisions whose task had left the queue when the answer came."},

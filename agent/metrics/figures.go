@@ -74,7 +74,6 @@ type Figures struct {
 	Slowdowns uint64 `json:"slowdowns" msgpack:"slowdowns"` // with a slowdown
 	Finished  uint64 `json:"finished" msgpack:"finished"`   // tasks that left
 
-	Few    []string    `json:"few" msgpack:"few"`                           // names of percentiles with too few values
-	Shares []Number    `json:"shares,omitempty" msgpack:"shares,omitempty"` // of the CPU time used, by class of task
-	Fates  sched.Fates `json:"fates" msgpack:"fates"`
+	Few   []string    `json:"few" msgpack:"few"` // names of percentiles with too few values
+	Fates sched.Fates `json:"fates" msgpack:"fates"`
 }

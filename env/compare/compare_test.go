@@ -26,9 +26,18 @@ func plan() Plan {
 	}
 }
 
+// run prepares a plan and runs it.
+func run(ctx context.Context, p Plan) (*Report, error) {
+	c, err := Prepare(p)
+	if err != nil {
+		return nil, err
+	}
+	return c.Run(ctx)
+}
+
 func execute(t *testing.T, p Plan) *Report {
 	t.Helper()
-	r, err := Execute(context.Background(), p)
+	r, err := run(context.Background(), p)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -165,7 +174,7 @@ func TestStoppedComparisonsKeepWhatIsFinished(t *testing.T) {
 			cancel()
 		}
 	}
-	r, err := Execute(ctx, p)
+	r, err := run(ctx, p)
 	if !errors.Is(err, ErrStopped) || r == nil || len(r.Runs) != 7 {
 		t.Fatalf("%v, %v", err, r)
 	}
@@ -203,7 +212,7 @@ func TestPlansAreChecked(t *testing.T) {
 	} {
 		p := plan()
 		change(&p)
-		if _, err := Execute(context.Background(), p); err == nil || !strings.Contains(err.Error(), says) {
+		if _, err := run(context.Background(), p); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%v does not say %q", err, says)
 		}
 	}

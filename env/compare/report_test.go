@@ -301,7 +301,7 @@ func TestSameInstances(t *testing.T) {
 func TestStoppedIsSaid(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	r, err := Execute(ctx, plan())
+	r, err := run(ctx, plan())
 	if err != ErrStopped || r.Manifest.Finished != 0 || r.Manifest.Runs != 24 {
 		t.Fatalf("%v, %+v", err, r)
 	}

@@ -15,15 +15,6 @@ import (
 // ErrStopped says that a comparison was cut short. The report that comes with it has the runs that were finished, if there are any.
 var ErrStopped = errors.New("stopped before the end")
 
-// Execute prepares a plan and runs it.
-func Execute(ctx context.Context, p Plan) (*Report, error) {
-	c, err := Prepare(p)
-	if err != nil {
-		return nil, err
-	}
-	return c.Run(ctx)
-}
-
 // Run carries the comparison out, once. When ctx is cancelled it reports what is finished, together with ErrStopped.
 func (c *Comparison) Run(ctx context.Context) (*Report, error) {
 	x := &execution{c: c, order: interleave(c.runs, c.plan.Seed), cdf: map[cell]*metrics.Histogram{}}

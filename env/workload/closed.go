@@ -50,12 +50,6 @@ type group struct {
 	hog          bool    // runs burst after burst; a burst ends by blocking for no time
 }
 
-// Classes of tasks, for reports of shares.
-const (
-	classTask uint8 = iota
-	classHog
-)
-
 // sleepFor is the mean sleep that goes with a mean burst.
 func (g *group) sleepFor(burst float64) float64 {
 	if g.utilisation > 0 {
@@ -119,11 +113,7 @@ func (c *closed) Start(m *sim.Sim) {
 	for i := range c.workers {
 		w := &c.workers[i]
 		w.reset(m, uint64(i))
-		class := classTask
-		if w.group.hog {
-			class = classHog
-		}
-		m.Spawn(sim.TaskSpec{Program: w, Name: w.name, Class: class})
+		m.Spawn(sim.TaskSpec{Program: w, Name: w.name})
 	}
 }
 

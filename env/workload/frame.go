@@ -85,7 +85,7 @@ func (f *frames) Start(m *sim.Sim) {
 	for i := range f.hogs.workers {
 		w := &f.hogs.workers[i]
 		w.reset(m, uint64(len(f.games)+i))
-		m.Spawn(sim.TaskSpec{Program: w, Name: w.name, Class: classHog})
+		m.Spawn(sim.TaskSpec{Program: w, Name: w.name})
 	}
 }
 

@@ -72,6 +72,5 @@ type TaskSpec struct {
 	Program Program
 	Name    string         // for reports
 	CPUs    *kernel.CPUSet // nil: every CPU
-	Class   uint8          // the workload's own grouping, for reports of shares
 	Nice    int8
 }

@@ -455,18 +455,10 @@ func (m *Sim) TaskCPU(id kernel.TaskID) kernel.Time {
 	return used
 }
 
-// TaskName and Class are what the task was spawned with.
+// TaskName is what the task was spawned with.
 func (m *Sim) TaskName(id kernel.TaskID) string {
 	if s := id.Slot(); int(s) < len(m.tasks) {
 		return m.tasks[s].spec.Name
 	}
 	return ""
-}
-
-// Class is the workload's grouping of the task.
-func (m *Sim) Class(id kernel.TaskID) uint8 {
-	if s := id.Slot(); int(s) < len(m.tasks) {
-		return m.tasks[s].spec.Class
-	}
-	return 0
 }

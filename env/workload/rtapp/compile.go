@@ -51,7 +51,6 @@ type taskCode struct {
 	phases []phaseCode
 	names  []string // of the threads that start with the workload
 	timers int      // of each thread's own
-	class  uint8
 }
 
 // table numbers names in order of appearance.
@@ -108,7 +107,7 @@ func (f *File) Compile() *Workload {
 		}
 	}
 	for i := range f.Tasks {
-		c.code = append(c.code, c.compile(&f.Tasks[i], i))
+		c.code = append(c.code, c.compile(&f.Tasks[i]))
 	}
 	c.noteForks(f)
 	for i, name := range c.barriers.names {
@@ -170,8 +169,8 @@ func timerOf(t *Task, e *Event) timerKey {
 
 func ownTimer(e *Event) bool { return strings.HasPrefix(e.Ref, "unique") }
 
-func (c *compiler) compile(t *Task, index int) taskCode {
-	code := taskCode{Task: t, class: uint8(min(index, 255))}
+func (c *compiler) compile(t *Task) taskCode {
+	code := taskCode{Task: t}
 	for j := range t.Instances {
 		code.names = append(code.names, fmt.Sprintf("%s-%d", t.Name, j))
 	}

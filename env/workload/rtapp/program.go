@@ -69,7 +69,7 @@ func (w *Workload) spawn(m *sim.Sim, code *taskCode, name string) {
 	w.used++
 	*t = thread{w: w, code: code, own: append(t.own[:0], make([]timer, code.timers)...), fresh: true, entering: true, delay: code.Delay, nice: code.Nice}
 	t.cpus = code.phases[0].cpus
-	m.Spawn(sim.TaskSpec{Program: t, Name: name, CPUs: t.cpus, Nice: code.Nice, Class: code.class})
+	m.Spawn(sim.TaskSpec{Program: t, Name: name, CPUs: t.cpus, Nice: code.Nice})
 }
 
 // fork starts one more thread of a task, within the limits.
