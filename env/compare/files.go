@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"math"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -19,45 +20,100 @@ type File struct {
 	path string // "": it is written in place
 }
 
-// Create begins a file. Where the path is a link, the file it leads to is replaced, not the link; a pipe or a device is written in
-// place, since to rename over it would destroy it.
+// Create begins a file. Where the path is a link, the file it leads to is made or replaced, not the link; a pipe or a device is
+// written in place, since to rename over it would destroy it. A new file has the mode that the umask leaves, one that replaces
+// another the mode of that.
 func Create(path string) (*File, error) {
-	path, inPlace := destination(path)
-	if inPlace {
-		f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	at, err := destination(path)
+	if err != nil {
+		return nil, err
+	}
+	if at.inPlace() {
+		f, err := os.OpenFile(at.path, os.O_WRONLY, 0)
 		if err != nil {
 			return nil, err
 		}
 		return &File{f, ""}, nil
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	f, err := at.beside()
 	if err != nil {
-		return nil, err
+		return nil, &fs.PathError{Op: "create", Path: path, Err: cause(err)}
 	}
-	return &File{f, path}, nil
+	return &File{f, at.path}, nil
 }
 
-// destination follows links, and tells whether what is there is something else than a file.
-func destination(path string) (end string, inPlace bool) {
+// place is what a path leads to.
+type place struct {
+	path string
+	info fs.FileInfo // nil: nothing is there yet
+}
+
+func (p place) inPlace() bool { return p.info != nil && !p.info.Mode().IsRegular() }
+
+// destination follows links, also to where nothing is yet.
+func destination(path string) (place, error) {
 	info, err := os.Stat(path)
-	if err != nil {
-		return path, false
+	switch {
+	case err == nil && !info.Mode().IsRegular():
+		return place{path, info}, nil // as it is named: what a link of /proc says of a pipe is no path
+	case err == nil:
+		end, err := filepath.EvalSymlinks(path)
+		return place{end, info}, err
+	case !errors.Is(err, fs.ErrNotExist):
+		return place{}, err
 	}
-	if !info.Mode().IsRegular() {
-		return path, true // as it is named: what a link of /proc says of a pipe is no path
+	for {
+		dir, err := filepath.Abs(filepath.Dir(path))
+		if err == nil {
+			dir, err = filepath.EvalSymlinks(dir)
+		}
+		if err != nil {
+			return place{}, fmt.Errorf("there is no folder %s: %w", filepath.Dir(path), cause(err))
+		}
+		path = filepath.Join(dir, filepath.Base(path))
+		next, err := os.Readlink(path)
+		if err != nil {
+			return place{path: path}, nil
+		}
+		if !filepath.IsAbs(next) {
+			next = filepath.Join(dir, next)
+		}
+		path = next
 	}
-	if end, err := filepath.EvalSymlinks(path); err == nil {
-		return end, false
+}
+
+// beside makes the file that is to have the name in the end. Its own name is short, so that every name that fits can be written.
+func (p place) beside() (*os.File, error) {
+	for {
+		name := filepath.Join(filepath.Dir(p.path), fmt.Sprintf(".ghostgym-%016x", rand.Uint64()))
+		f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o666)
+		if errors.Is(err, fs.ErrExist) {
+			continue
+		}
+		if err == nil && p.info != nil {
+			if err = f.Chmod(p.info.Mode().Perm()); err != nil {
+				(&File{f, p.path}).Discard()
+			}
+		}
+		return f, err
 	}
-	return path, false
+}
+
+// cause is what went wrong, without the path of a file that is ours.
+func cause(err error) error {
+	var e *fs.PathError
+	if errors.As(err, &e) {
+		return e.Err
+	}
+	return err
 }
 
 // Keep gives the file its name. After an error there is no file.
 func (f *File) Keep() error {
+	err := f.File.Close()
 	if f.path == "" {
-		return f.File.Close()
+		return err
 	}
-	err := errors.Join(f.Chmod(0o644), f.File.Close())
 	if err == nil {
 		err = os.Rename(f.Name(), f.path)
 	}
@@ -93,32 +149,50 @@ func CheckDir(dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("output folder: %w", err)
 	}
-	f, err := os.CreateTemp(dir, ".probe*")
+	f, err := place{path: filepath.Join(dir, "x")}.beside()
 	if err != nil {
-		return fmt.Errorf("output folder: %w", err)
+		return fmt.Errorf("output folder: no file can be made in %s: %w", dir, cause(err))
 	}
 	return errors.Join(f.Close(), os.Remove(f.Name()))
 }
 
-// CheckFile is CheckDir for one file. A pipe or a device is found out about when it is written.
+// CheckFile reports whether a file can be written, before any work is done for it. Its folder must be there. A pipe or a device is
+// found out about when it is written.
 func CheckFile(path string) error {
-	if info, err := os.Stat(path); err == nil && info.IsDir() {
+	at, err := destination(path)
+	switch {
+	case err != nil:
+		return fmt.Errorf("output file: %w", err)
+	case at.info != nil && at.info.IsDir():
 		return fmt.Errorf("output file: %s is a folder", path)
-	}
-	path, inPlace := destination(path)
-	if inPlace {
+	case at.inPlace():
 		return nil
 	}
-	return CheckDir(filepath.Dir(path))
+	f, err := Create(path)
+	if err != nil {
+		return fmt.Errorf("output file: %w", err)
+	}
+	f.Discard()
+	return nil
 }
 
-// SameFile reports whether two paths would be written over one another.
+// InPlace reports whether Create would open what is there, as it does a pipe: that may wait for the other end.
+func InPlace(path string) bool {
+	at, err := destination(path)
+	return err == nil && at.inPlace()
+}
+
+// SameFile reports whether a file that is written to one path is, or takes the place of, what the other leads to.
 func SameFile(a, b string) bool {
-	a, pipe := destination(a)
-	b, _ = destination(b)
-	x, err1 := filepath.Abs(a)
-	y, err2 := filepath.Abs(b)
-	return !pipe && err1 == nil && err2 == nil && x == y
+	x, err1 := destination(a)
+	y, err2 := destination(b)
+	switch {
+	case err1 != nil || err2 != nil:
+		return false
+	case x.info != nil && y.info != nil:
+		return !x.inPlace() && os.SameFile(x.info, y.info)
+	}
+	return x.info == nil && y.info == nil && x.path == y.path
 }
 
 // JSON is summary.json.

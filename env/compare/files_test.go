@@ -1,9 +1,11 @@
 package compare
 
 import (
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 )
@@ -78,6 +80,82 @@ func TestLinksAreFollowed(t *testing.T) {
 	}
 }
 
+// TestLinksToNothingAreFollowed: the file is made where the link leads, and that is the same file for both names.
+func TestLinksToNothingAreFollowed(t *testing.T) {
+	dir, elsewhere := t.TempDir(), t.TempDir()
+	target, link, again := filepath.Join(elsewhere, "f"), filepath.Join(dir, "link"), filepath.Join(dir, "again")
+	if err := errors.Join(os.Symlink(target, link), os.Symlink("link", again)); err != nil {
+		t.Fatal(err)
+	}
+	if !SameFile(again, target) || !SameFile(target, link) || SameFile(link, filepath.Join(dir, "f")) {
+		t.Error("a link to nothing is taken for something else")
+	}
+	if err := errors.Join(CheckFile(again), WriteFile(again, []byte("new"))); err != nil {
+		t.Fatal(err)
+	}
+	if to, err := os.Readlink(again); err != nil || to != "link" || content(t, target) != "new" {
+		t.Errorf("link to %q, %v, of %q", to, err, content(t, target))
+	}
+}
+
+func TestHardLinksAreOneFile(t *testing.T) {
+	dir := t.TempDir()
+	a, b := filepath.Join(dir, "a"), filepath.Join(dir, "b")
+	put(t, a, "")
+	if err := os.Link(a, b); err != nil {
+		t.Skip(err)
+	}
+	if !SameFile(a, b) {
+		t.Error("two names of one file are taken for two files")
+	}
+}
+
+// TestModes: a new file has what the umask leaves, and one that replaces another its mode.
+func TestModes(t *testing.T) {
+	old := syscall.Umask(0o027)
+	defer syscall.Umask(old)
+	path := filepath.Join(t.TempDir(), "f")
+	for _, want := range []os.FileMode{0o640, 0o600, 0o666} {
+		if want != 0o640 {
+			if err := os.Chmod(path, want); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := WriteFile(path, []byte("text")); err != nil {
+			t.Fatal(err)
+		}
+		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != want {
+			t.Errorf("mode %v, %v; want %v", info.Mode(), err, want)
+		}
+	}
+}
+
+// TestErrorsNameWhatWasAskedFor: not the file beside it, nor a folder that nobody named; and none is made.
+func TestErrorsNameWhatWasAskedFor(t *testing.T) {
+	dir := t.TempDir()
+	for path, says := range map[string]string{
+		filepath.Join(dir, "absent", "f"):               "there is no folder " + filepath.Join(dir, "absent"),
+		filepath.Join(dir, strings.Repeat("long", 100)): "name too long",
+		"/proc/ghostgym":                                "create /proc/ghostgym: ",
+	} {
+		for _, err := range []error{CheckFile(path), WriteFile(path, nil)} {
+			if err == nil || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "/.") {
+				t.Errorf("%s: %v does not say %q", path, err, says)
+			}
+		}
+	}
+	if err := CheckDir("/proc"); err == nil || strings.Contains(err.Error(), "/.") {
+		t.Error(err)
+	}
+	long := filepath.Join(dir, strings.Repeat("n", 255))
+	if err := WriteFile(long, nil); err != nil {
+		t.Errorf("a name that fits is refused: %v", err)
+	}
+	if all, _ := os.ReadDir(dir); len(all) != 1 {
+		t.Errorf("left over: %v", all)
+	}
+}
+
 // TestPipesStayPipes: what is no file is written, not replaced.
 func TestPipesStayPipes(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pipe")
@@ -109,6 +187,9 @@ func TestPipesStayPipes(t *testing.T) {
 	f.Discard()
 	if _, err := os.Lstat(path); err != nil {
 		t.Errorf("a pipe was removed: %v", err)
+	}
+	if !InPlace(path) || InPlace(path+"s") || InPlace(filepath.Dir(path)+"/absent/pipe") {
+		t.Error("InPlace takes a pipe for a file, or the other way round")
 	}
 	if SameFile(path, path) {
 		t.Error("two may write into one pipe")
