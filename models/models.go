@@ -48,7 +48,7 @@ func LoadFile(path string) (*Model, error) {
 	if err != nil {
 		return nil, bad("model: %w", err)
 	}
-	return newModel(path, net)
+	return newModel(path, net), nil
 }
 
 // Load reads an ONNX file's bytes. The model is named by the beginning of their hash.
@@ -57,21 +57,32 @@ func Load(data []byte) (*Model, error) {
 	if err != nil {
 		return nil, bad("model: %w", err)
 	}
-	return newModel("sha256:"+net.Hash()[:12], net)
+	return newModel("sha256:"+net.Hash()[:12], net), nil
 }
 
-func newModel(name string, net *inference.Model) (*Model, error) {
+func newModel(name string, net *inference.Model) *Model {
 	m := &Model{name: name, net: net, meta: net.Meta()}
-	if text, ok := m.meta[feature.MetaRanges]; ok {
-		if err := json.Unmarshal([]byte(text), &m.ranges); err != nil {
-			return nil, bad("model %s: metadata %s: want {name: [lowest, highest], …}: %w", name, feature.MetaRanges, err)
-		}
+	schema, err := schemaOf(net, m.meta)
+	if err == nil {
+		m.ranges, err = rangesOf(m.meta)
 	}
-	m.schema, m.refusal = schemaOf(net, m.meta)
-	if m.refusal != nil {
-		m.refusal = bad("model %s: %w", name, m.refusal)
+	if err != nil {
+		m.refusal = bad("model %s: %w", name, err)
+		return m
 	}
-	return m, nil
+	m.schema = schema
+	return m
+}
+
+func rangesOf(meta map[string]string) (ranges map[string][2]float64, err error) {
+	text, ok := meta[feature.MetaRanges]
+	if !ok {
+		return nil, nil
+	}
+	if err := json.Unmarshal([]byte(text), &ranges); err != nil {
+		return nil, fmt.Errorf("metadata %s: want {name: [lowest, highest], …}: %w", feature.MetaRanges, err)
+	}
+	return ranges, nil
 }
 
 // ErrNoSchema is matched, with errors.Is, by the refusal of a model that does not say what its rows are.
@@ -80,10 +91,14 @@ var ErrNoSchema = errors.New("it does not say what its rows are")
 // SchemaError refuses a model that was trained on other rows than this version computes.
 type SchemaError struct {
 	Model, Here string   // hashes
-	Differ      []string // what differs
+	Differ      []string // what differs; nothing where the model's schema text is ours, and its hash is not
 }
 
 func (e *SchemaError) Error() string {
+	if len(e.Differ) == 0 {
+		return fmt.Sprintf("its metadata contradict each other: the schema text is the one here, of hash %s, and the hash beside it is %s; "+
+			"ghostgym.export.stamp writes both anew", e.Here, e.Model)
+	}
 	return fmt.Sprintf("it was trained on another schema: hash %s in the model, %s here; what differs:\n  %s\ntrain it anew, or run the version it was made with",
 		e.Model, e.Here, strings.Join(e.Differ, "\n  "))
 }

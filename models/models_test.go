@@ -99,6 +99,7 @@ func TestRefusals(t *testing.T) {
 	silent := maps.Clone(foreign)
 	delete(silent, feature.MetaSchema)
 	unnamed := maps.Clone(foreign)
+	forged := with(feature.MetaHash, strings.Repeat("cd", 32))
 	delete(unnamed, feature.MetaAction)
 	for name, c := range map[string]struct {
 		data []byte
@@ -108,6 +109,8 @@ func TestRefusals(t *testing.T) {
 		"foreign":     {net(p, foreign), []string{strings.Repeat("ab", 32), p.Hash(), "ln_burst: ours only", "ln_mean: theirs only"}},
 		"silent":      {net(p, silent), []string{strings.Repeat("ab", 32), p.Hash(), "no schema text"}},
 		"unnamed":     {net(p, unnamed), []string{strings.Repeat("ab", 32), feature.MetaAction, "want key or slot"}},
+		"forged":      {net(p, forged), []string{strings.Repeat("cd", 32), p.Hash(), "contradict"}},
+		"ranges":      {net(p, with(feature.MetaRanges, `{"cpus": 4}`)), []string{feature.MetaRanges, "lowest"}},
 		"other kind":  {net(p, with(feature.MetaAction, "slot")), []string{`"slot"`, `"key"`}},
 		"narrow":      {onnxtest.MLP(5, nil, 1, "", 1, metaOf(p)), []string{"rows of 5", "has 19"}},
 		"many scores": {onnxtest.MLP(p.Width(), nil, 2, "", 1, metaOf(p)), []string{"gives 2 numbers", "takes 1"}},
@@ -129,7 +132,7 @@ func TestRefusals(t *testing.T) {
 			t.Errorf("%s: ErrNoSchema is wrong about %v", name, err)
 		}
 		var differs *models.SchemaError
-		if errors.As(err, &differs) != (name == "foreign" || name == "silent") {
+		if errors.As(err, &differs) != (name == "foreign" || name == "silent" || name == "forged") {
 			t.Errorf("%s: SchemaError is wrong about %v", name, err)
 		}
 		// it can be run on rows of its own all the same
@@ -144,7 +147,6 @@ func TestRefusals(t *testing.T) {
 	}
 	for name, data := range map[string][]byte{
 		"nothing": nil, "noise": []byte("no model"), "truncated": net(p, metaOf(p))[:300],
-		"ranges": net(p, with(feature.MetaRanges, `{"cpus": 4}`)),
 	} {
 		if m, err := models.Load(data); err == nil {
 			t.Errorf("%s loads as %s", name, m.Name())
