@@ -9,7 +9,9 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"math"
 	"strings"
+	"time"
 
 	"github.com/ghostgym/ghostgym/agent/feature"
 	"github.com/ghostgym/ghostgym/agent/spell"
@@ -74,9 +76,44 @@ func refine(f *flag.FlagSet, err error) error {
 			text += fmt.Sprintf("; did you mean --%s?", c)
 		}
 	} else {
-		text = strings.NewReplacer("for flag -", "for --", "flag needs an argument: -", "a value is needed after --").Replace(text)
+		text = strings.NewReplacer("for flag -", "for --", "flag needs an argument: -", "a value is needed after --").Replace(wanted(f, text))
 	}
 	return Usage("%s ('%s --help' lists the flags)", text, f.Name())
+}
+
+// wanted says what a flag takes, where package flag says only that this is not it.
+func wanted(f *flag.FlagSet, text string) string {
+	head, ok := strings.CutSuffix(text, ": parse error")
+	if !ok {
+		head, ok = strings.CutSuffix(text, ": value out of range")
+	}
+	i := strings.LastIndex(head, " -")
+	if !ok || i < 0 {
+		return text
+	}
+	x := f.Lookup(head[i+len(" -"):])
+	if x == nil {
+		return text
+	}
+	want := ""
+	if g, ok := x.Value.(flag.Getter); ok {
+		switch g.Get().(type) {
+		case bool:
+			want = "true or false"
+		case int:
+			want = "a whole number"
+		case uint64:
+			want = fmt.Sprintf("a whole number from 0 to %d", uint64(math.MaxUint64))
+		case float64:
+			want = "a number"
+		case time.Duration:
+			want = fmt.Sprintf("a time with a unit, as in 2s, of at most %dh", math.MaxInt64/time.Hour)
+		}
+	}
+	if want == "" {
+		return text
+	}
+	return fmt.Sprintf("%s --%s: want %s", strings.TrimSuffix(head[:i], " flag"), x.Name, want)
 }
 
 // Help prints the page of a command and its flags.
@@ -158,27 +195,4 @@ func Quote(words []string) string {
 		quoted[i] = w
 	}
 	return strings.Join(quoted, " ")
-}
-
-// Put writes a result where --json says: nowhere, to stdout ("-"), or to a file, whole or not at all.
-func Put(path string, stdout io.Writer, b []byte) error {
-	switch path {
-	case "":
-		return nil
-	case "-":
-		_, err := stdout.Write(b)
-		return err
-	}
-	return compare.WriteFile(path, b)
-}
-
-// CheckPut finds out whether Put can write, before any work is done for it.
-func CheckPut(flag, path string) error {
-	if path == "" || path == "-" {
-		return nil
-	}
-	if err := compare.CheckFile(path); err != nil {
-		return Usage("--%s: %w", flag, err)
-	}
-	return nil
 }

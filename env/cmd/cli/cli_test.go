@@ -42,9 +42,20 @@ func TestBadFlags(t *testing.T) {
 		{"--rep 4", []string{"no flag --rep;", "did you mean --reps?", "'prog do --help'"}},
 		{"a --zzzzz", []string{"no flag --zzzzz ("}},
 		{"--reps", []string{"needed after --reps"}},
-		{"--reps x", []string{`"x" for --reps`}},
+		{"--reps x", []string{`"x" for --reps: want a whole number (`}},
+		{"--seed -1", []string{`"-1" for --seed: want a whole number from 0 to 18446744073709551615`}},
+		{"--load half", []string{`"half" for --load: want a number`}},
+		{"--load 1e999", []string{"want a number"}},
+		{"--age-bound 1", []string{`"1" for --age-bound: want a time with a unit, as in 2s`}},
+		{"--age-bound 10000000h", []string{"at most 2562047h"}},
+		{"--quiet=perhaps", []string{`boolean value "perhaps" for --quiet: want true or false`}},
+		{"--model=", []string{`"" for --model: want the name of a file`}},
 	} {
 		f, _, _ := flags()
+		f.Uint64("seed", 0, "")
+		f.Float64("load", 0, "")
+		f.Duration("age-bound", 0, "")
+		InputVar(f, new(string), "model", "")
 		_, err := Parse(f, strings.Fields(c.args))
 		if !errors.Is(err, ErrUsage) || Exit(new(bytes.Buffer), "p", err) != 2 {
 			t.Fatalf("%s: %v", c.args, err)

@@ -1,0 +1,33 @@
+package cli
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+// Signals is a context that SIGINT, SIGTERM and SIGHUP cancel, for work that then stops cleanly. Only the first signal is taken: a
+// second one ends the program, as the first does before Signals and after stop, so that nothing that waits for ever, as for the
+// other end of a pipe, has to be killed. What was ignored when the program began, as by nohup, stays so.
+func Signals(parent context.Context) (ctx context.Context, stop func()) {
+	ctx, cancel := context.WithCancel(parent)
+	heard := make(chan os.Signal, 1)
+	for _, s := range []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP} {
+		if !signal.Ignored(s) {
+			signal.Notify(heard, s)
+		}
+	}
+	go func() {
+		select {
+		case <-heard:
+			signal.Stop(heard) // before anybody can know of the first
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() {
+		signal.Stop(heard)
+		cancel()
+	}
+}
