@@ -16,8 +16,9 @@ var inferCommand = command{
 Usage: ghostlab infer MODEL --rows FILE [--json FILE]
 
 Scores rows as the agent does. FILE is a NumPy file of float32 (n × width), or a trace that 'ghostd run
---record' wrote: then the scores are compared with those in it, to the bit. One line per row; the JSON has
-each score twice, as a number and as the hexadecimal bits of its float32.
+--record' wrote: then the scores are compared with those in it, to the bit, and the exit code is 1 if any
+differs. One line per row; the JSON has each score twice, as a number and as the hexadecimal bits of its
+float32.
 
   ghostd run --workload bimodal --bursts 200 --record run.trace
   ghostlab infer models/priority.onnx --rows run.trace
@@ -41,12 +42,15 @@ type recorded struct {
 
 func runInfer(c *call) error {
 	var path string
-	c.flags.StringVar(&path, "rows", "", "NumPy file or trace to read rows from: `FILE`")
+	cli.InputVar(c.flags, &path, "rows", "NumPy file or trace to read rows from: `FILE`")
 	if err := c.parse(); err != nil {
 		return err
 	}
 	if len(c.args) != 1 || path == "" {
 		return cli.Usage("a model and --rows FILE are needed: ghostlab infer MODEL --rows FILE")
+	}
+	if err := c.reads(cli.Path{Name: "MODEL", Path: c.args[0]}, cli.Path{Name: "--rows", Path: path}); err != nil {
+		return err
 	}
 	m, err := inference.LoadFile(c.args[0], inference.Options{})
 	if err != nil {
@@ -99,7 +103,13 @@ func runInfer(c *call) error {
 	if r := res.Recorded; r != nil {
 		fmt.Fprintf(c.text(), "# %d rows; of %d scores in the trace, %d are the same to the bit\n", in.n, r.Rows, r.Equal)
 	}
-	return c.put(res)
+	if err := c.put(res); err != nil {
+		return err
+	}
+	if r := res.Recorded; r != nil && r.Equal < r.Rows {
+		return fmt.Errorf("%s: %d of %d scores differ from those that %s gives", path, r.Rows-r.Equal, r.Rows, c.args[0])
+	}
+	return nil
 }
 
 func equal(a, b []float32) bool {

@@ -112,8 +112,13 @@ func TestScoresOfATrace(t *testing.T) {
 	if s.Recorded == nil || s.Rows < 50 || s.Recorded.Rows != s.Rows || s.Recorded.Equal != s.Rows || len(s.Bits) != s.Rows {
 		t.Errorf("%d rows, %+v", s.Rows, s.Recorded)
 	}
-	if o := inferred(t, "../../../models/priority.onnx", "--rows", run); o.Rows != s.Rows || o.Recorded.Equal > s.Rows/2 {
-		t.Errorf("another model: %d rows, %+v", o.Rows, o.Recorded)
+	code, out, said := ghostlab("infer", "--json=-", "../../../models/priority.onnx", "--rows", run)
+	var o scored
+	if err := json.Unmarshal([]byte(out), &o); err != nil || o.Rows != s.Rows || o.Recorded.Equal > s.Rows/2 {
+		t.Errorf("another model: %d rows, %+v, %v", o.Rows, o.Recorded, err)
+	}
+	if code != 1 || !strings.Contains(said, "scores differ") {
+		t.Errorf("of another model: code %d: %s", code, said)
 	}
 	b, err := os.ReadFile(run)
 	if err != nil {

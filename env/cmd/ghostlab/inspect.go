@@ -19,8 +19,8 @@ var inspectCommand = command{
 Usage: ghostlab inspect MODEL [--json FILE]
 
 Prints what is in an ONNX file: whether it can schedule here and why not, its inputs and outputs, its
-metadata, and the plan that it was compiled to. A model made for another schema is still inspected: the
-differing features are named.
+metadata, and the plan that it was compiled to. A model whose metadata are wrong is still inspected; of one
+made for another schema, the differing features are named.
 
   ghostlab inspect models/priority.onnx
 `,
@@ -33,6 +33,9 @@ func runInspect(c *call) error {
 	}
 	if len(c.args) != 1 {
 		return cli.Usage("one model is needed: ghostlab inspect MODEL")
+	}
+	if err := c.reads(cli.Path{Name: "MODEL", Path: c.args[0]}); err != nil {
+		return err
 	}
 	net, err := inference.LoadFile(c.args[0], inference.Options{})
 	if err != nil {

@@ -9,18 +9,13 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"strings"
-	"syscall"
 
 	"github.com/ghostgym/ghostgym/env/cmd/cli"
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
-	stop()
-	os.Exit(code)
+	os.Exit(run(context.Background(), os.Args[1:], os.Stdout, os.Stderr))
 }
 
 // command is one thing that the program does.
@@ -95,7 +90,12 @@ func dispatch(ctx context.Context, args []string, stdout, stderr io.Writer) int 
 			continue
 		}
 		x := &call{ctx: ctx, typed: args[1:], stdout: stdout, stderr: stderr, flags: cli.NewFlags("ghostlab " + c.name)}
-		x.flags.StringVar(&x.json, "json", "", "write the result as JSON to `FILE`; - is standard output")
+		cli.OutputVar(x.flags, &x.json, "json", "write the result as JSON to `FILE`; - is standard output")
+		if c.name == compareCommand.name { // the others have nothing to finish
+			var stop func()
+			x.ctx, stop = cli.Signals(ctx)
+			defer stop()
+		}
 		err := c.run(x)
 		if errors.Is(err, flag.ErrHelp) {
 			cli.Help(stdout, c.usage, x.flags)
@@ -110,6 +110,14 @@ func dispatch(ctx context.Context, args []string, stdout, stderr io.Writer) int 
 func (c *call) parse() (err error) {
 	c.args, err = cli.Parse(c.flags, c.typed)
 	return err
+}
+
+// reads refuses, before any work is done, a --json that would be written over what the command reads, or cannot be written.
+func (c *call) reads(inputs ...cli.Path) error {
+	if err := cli.CheckApart(inputs, []cli.Path{{Name: "--json", Path: c.json}}); err != nil {
+		return err
+	}
+	return cli.CheckPut("json", c.json)
 }
 
 // put writes a result where --json says.

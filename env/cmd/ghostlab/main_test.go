@@ -182,6 +182,9 @@ func TestBadInput(t *testing.T) {
 		{[]string{"list", "--jsn=x"}, []string{"--jsn", "did you mean --json?"}},
 		{[]string{"list", "--json", dir}, []string{"--json", "is a folder"}},
 		{[]string{"list", "--json", filepath.Join(file, "x")}, []string{"--json", "file"}},
+		{[]string{"list", "--json", filepath.Join(dir, "absent", "x")}, []string{"--json", "there is no folder"}},
+		{[]string{"list", "--json="}, []string{"--json", "name of a file"}},
+		{[]string{"inspect", m, "--json", dir}, []string{"--json", "is a folder"}},
 		{compare("--workload=bimodal", "--schedulers=rr", "--out", file), []string{"file"}},
 		{compare("--workload=bimodal", "--schedulers=rr", "--json=-", "--bursts=-4"), []string{"-4"}},
 		{compare("--workload=bimodal", "--schedulers=rr", "--json=-", "--warmup=1"), []string{"warm-up"}},
@@ -208,6 +211,52 @@ func TestBadInput(t *testing.T) {
 		if after, _ := os.ReadDir(dir); len(after) != len(before) {
 			t.Errorf("%v: it left something behind", c.args)
 		}
+	}
+}
+
+// TestInputsAreNotWrittenOver: exit code 2, both names, and the input is as it was.
+func TestInputsAreNotWrittenOver(t *testing.T) {
+	m, dir := model(t), t.TempDir()
+	app, rows, link := filepath.Join(dir, "app.json"), filepath.Join(dir, "rows.npy"), filepath.Join(dir, "link")
+	writeNPY(t, rows, 1, feature.Priority.Width())
+	text, err := os.ReadFile("testdata/app.json")
+	if err := errors.Join(err, os.WriteFile(app, text, 0o600), os.Symlink(m, link)); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		path string
+		args []string
+		says string
+	}{
+		{m, []string{"inspect", m, "--json", m}, "MODEL and --json"},
+		{m, []string{"inspect", m, "--json", link}, "MODEL and --json"},
+		{m, []string{"infer", m, "--rows", rows, "--json", m}, "MODEL and --json"},
+		{rows, []string{"infer", m, "--rows", rows, "--json", rows}, "--rows and --json"},
+		{app, []string{"validate", "testdata/app.json", app, "--json", app}, "FILE and --json"},
+	} {
+		before, err := os.ReadFile(c.path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		code, out, said := ghostlab(c.args...)
+		after, err := os.ReadFile(c.path)
+		if code != 2 || out != "" || !strings.Contains(said, c.says) || err != nil || !bytes.Equal(before, after) {
+			t.Errorf("%v: code %d: %s%s", c.args, code, said, out)
+		}
+	}
+}
+
+func TestInspectLooksIntoWhatItRefuses(t *testing.T) {
+	s := feature.Priority
+	meta := map[string]string{feature.MetaHash: s.Hash(), feature.MetaSchema: s.Text(), feature.MetaAction: s.Action.Kind,
+		feature.MetaRanges: "[]"}
+	path := filepath.Join(t.TempDir(), "m.onnx")
+	if err := os.WriteFile(path, onnxtest.MLP(s.Width(), []int{8}, 1, "Relu", 3, meta), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	code, out, err := ghostlab("inspect", path)
+	if code != 0 || !strings.Contains(out, "schedules: no: ") || !strings.Contains(out, feature.MetaRanges) || !strings.Contains(out, "opset") {
+		t.Errorf("code %d: %s%s", code, err, out)
 	}
 }
 

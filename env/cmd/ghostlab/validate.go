@@ -50,6 +50,13 @@ func runValidate(c *call) error {
 	if len(c.args) == 0 {
 		return cli.Usage("at least one file is needed: ghostlab validate FILE…")
 	}
+	inputs := make([]cli.Path, len(c.args))
+	for i, path := range c.args {
+		inputs[i] = cli.Path{Name: "FILE", Path: path}
+	}
+	if err := c.reads(inputs...); err != nil {
+		return err
+	}
 	var all []verdict
 	var bad []error
 	for _, path := range c.args {
