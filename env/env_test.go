@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 	"testing"
 	"unsafe"
 
@@ -379,6 +380,28 @@ func TestWhatWasLeftHalfWayIsResetFirst(t *testing.T) {
 		}
 		if err := errors.Join(left.v.Step(), fresh.v.Step()); err != nil {
 			t.Fatal(err)
+		}
+	}
+}
+
+// TestUnknownSchedulersAreToldWhatThereIs, the oracle included, and of fallbacks only what can be one.
+func TestUnknownSchedulersAreToldWhatThereIs(t *testing.T) {
+	for _, c := range []struct {
+		name, fallback, says string
+		learned              bool // is offered
+	}{
+		{"foo+wp@linux", "", `policy "foo" is unknown`, true},
+		{"orcale", "", `did you mean "oracle"?`, true},
+		{"rr", "foo", `policy "foo" is unknown`, false},
+		{"rr", "learned", "learned is no heuristic", false},
+	} {
+		_, err := ParseScheduler(c.name, nil, c.fallback)
+		if err == nil || !errors.Is(err, ErrConfig) || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s, %s: %v does not say %q", c.name, c.fallback, err, c.says)
+			continue
+		}
+		if offers := err.Error(); strings.Contains(offers, ", learned") != c.learned || strings.Contains(offers, ", oracle") != c.learned {
+			t.Errorf("%s, %s: %v", c.name, c.fallback, err)
 		}
 	}
 }

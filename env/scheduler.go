@@ -10,6 +10,7 @@ import (
 	"github.com/ghostgym/ghostgym/agent/kernel/sim"
 	"github.com/ghostgym/ghostgym/agent/policy"
 	"github.com/ghostgym/ghostgym/agent/sched"
+	"github.com/ghostgym/ghostgym/agent/spell"
 	"github.com/ghostgym/ghostgym/env/workload"
 	"github.com/ghostgym/ghostgym/models"
 )
@@ -46,7 +47,7 @@ func ParseScheduler(text string, model *models.Model, fallback string) (*Schedul
 	}
 	spec, err := policy.ParseSpec(head, sim.Profiles()...)
 	if err != nil {
-		return nil, AsConfig(err)
+		return nil, refineSpec(text, err)
 	}
 	s.spec = spec
 	if s.entry.Name == "" {
@@ -78,11 +79,22 @@ func ParseScheduler(text string, model *models.Model, fallback string) (*Schedul
 		return nil, badConfig("scheduler %q: %w", text, err)
 	}
 	if fallback != "" { // it is not asked, but a name that is none is a mistake
-		if _, err := policy.Find(fallback); err != nil {
-			return nil, badConfig("fallback: %w", err)
+		if _, err := policy.FindFallback(fallback, policy.Slot|policy.Key); err != nil {
+			return nil, AsConfig(err)
 		}
 	}
 	return s, nil
+}
+
+// refineSpec offers the oracle, too, where a name is that of no policy.
+func refineSpec(text string, err error) error {
+	name, _, _ := strings.Cut(text, "@")
+	name, _, _ = strings.Cut(name, "+")
+	if _, unknown := policy.Find(name); name == "" || unknown == nil || name == OracleName {
+		return AsConfig(err)
+	}
+	names := append(policy.Names(), OracleName)
+	return badConfig("scheduler %q: policy %q is unknown: want one of %s%s", text, name, strings.Join(names, ", "), spell.Hint(name, names))
 }
 
 // String is the name as it was given.

@@ -49,15 +49,9 @@ func newLearnedByName(c Config) (Policy, error) {
 	if c.Scorer == nil || c.Schema == nil {
 		return nil, errors.New("policy learned: it needs a model")
 	}
-	e, err := Find(c.Fallback)
+	e, err := FindFallback(c.Fallback, 1<<c.Schema.Order())
 	if err != nil {
-		return nil, fmt.Errorf("fallback: %w", err)
-	}
-	if e.NeedsModel {
-		return nil, fmt.Errorf("fallback: %s is no heuristic", e.Name)
-	}
-	if !e.Orders.Has(c.Schema.Order()) {
-		return nil, fmt.Errorf("fallback: %s does not answer by %s, as the model does", e.Name, c.Schema.Order())
+		return nil, err
 	}
 	p, err := e.New(Config{})
 	if err != nil {

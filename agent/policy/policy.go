@@ -43,6 +43,16 @@ const (
 // Has reports whether the order is one of the set.
 func (o Orders) Has(order sched.Order) bool { return o&(1<<order) != 0 }
 
+func (o Orders) String() string {
+	switch o {
+	case Slot:
+		return sched.BySlot.String()
+	case Key:
+		return sched.ByKey.String()
+	}
+	return "key or slot"
+}
+
 // Choose is the order that a queue should have: by key where wakeup preemption needs it or nothing else is offered.
 func (o Orders) Choose(preempt bool) (sched.Order, error) {
 	switch {
@@ -112,6 +122,28 @@ func Find(name string) (Entry, error) {
 		return Entry{}, unknown("policy", name, Names())
 	}
 	return entries[i], nil
+}
+
+// FindFallback is the heuristic with the name given, if it answers by one of the orders. The error for another lists those that do.
+func FindFallback(name string, orders Orders) (Entry, error) {
+	var choices []string
+	for _, e := range table() {
+		if e.NeedsModel || e.Orders&orders == 0 {
+			continue
+		}
+		if e.Name == name {
+			return e, nil
+		}
+		choices = append(choices, e.Name)
+	}
+	e, err := Find(name)
+	switch {
+	case err != nil:
+		return Entry{}, fmt.Errorf("fallback: %w", unknown("policy", name, choices))
+	case e.NeedsModel:
+		return Entry{}, fmt.Errorf("fallback: %s is no heuristic: want one of %s", name, strings.Join(choices, ", "))
+	}
+	return Entry{}, fmt.Errorf("fallback: %s does not answer by %s, as the model does: want one of %s", name, orders, strings.Join(choices, ", "))
 }
 
 // Spec is a scheduler's name, policy[+wp][@profile].

@@ -34,6 +34,34 @@ func TestTable(t *testing.T) {
 	}
 }
 
+func TestFindFallback(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		orders   Orders
+		says     string // "": it is one
+		offers   string
+		withhold string
+	}{
+		{"las", Key, "", "", ""}, {"front", Slot, "", "", ""}, {"las", Slot | Key, "", "", ""},
+		{"las", Slot, "las does not answer by slot", "front", "cfs"},
+		{"front", Key, "front does not answer by key", "cfs", "random"},
+		{"learned", Slot | Key, "no heuristic", "random", "learned,"},
+		{"foo", Key, `"foo" is unknown`, "gittins", "learned"},
+		{"gitins", Key, `did you mean "gittins"?`, "fifo", "front"},
+	} {
+		e, err := FindFallback(c.name, c.orders)
+		if c.says == "" {
+			if err != nil || e.Name != c.name {
+				t.Errorf("%s by %s: %v", c.name, c.orders, err)
+			}
+			continue
+		}
+		if err == nil || !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), c.offers) || strings.Contains(err.Error(), c.withhold) {
+			t.Errorf("%s by %s: %v", c.name, c.orders, err)
+		}
+	}
+}
+
 func TestChoose(t *testing.T) {
 	for _, c := range []struct {
 		orders  Orders
