@@ -52,8 +52,10 @@ func hostile() map[string]struct {
 	eight := string(make([]byte, 8))
 	return map[string]file{
 		"empty":                {nil, "empty"},
-		"text":                 {[]byte("\x89PNG\r\n\x1a\n"), "onnx"},
-		"truncated":            {good[:len(good)/2], "onnx"},
+		"text":                 {[]byte("\x89PNG\r\n\x1a\n"), "is it an ONNX file?"},
+		"words":                {[]byte("no model"), "is it an ONNX file?"},
+		"truncated":            {good[:len(good)/2], "the file is cut short"},
+		"cut by a byte":        {good[:len(good)-1], "the file is cut short"},
 		"trailing garbage":     {append(append([]byte{}, good...), 0xff, 0xff), "onnx"},
 		"length lie":           {[]byte{0x3a, 0xff, 0xff, 0xff, 0xff, 0x07, 1}, "onnx"},
 		"no graph":             {msg(1, 8), "no graph"},
@@ -206,8 +208,9 @@ func TestLimits(t *testing.T) {
 	if err := os.WriteFile(path, b, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := inference.LoadFile(path, inference.Options{MaxBytes: 8}); err == nil || !strings.Contains(err.Error(), path) {
-		t.Errorf("got %v, want an error that names the file", err)
+	if _, err := inference.LoadFile(path, inference.Options{MaxBytes: 8}); err == nil || !strings.Contains(err.Error(), path+": ") ||
+		!strings.Contains(err.Error(), "more than 8 bytes") {
+		t.Errorf("got %v, want an error that names the file and the limit", err)
 	}
 	if m, err := inference.LoadFile(path, inference.Options{}); err != nil || m.Hash() != load(t, b).Hash() {
 		t.Errorf("%v", err)

@@ -8,10 +8,13 @@
 package onnx
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"slices"
 
 	"github.com/ghostgym/ghostgym/inference/graph"
+	"google.golang.org/protobuf/encoding/protowire"
 	"gorgonia.org/tensor"
 )
 
@@ -28,18 +31,32 @@ const (
 	MaxIR              = 14
 )
 
+// guess adds what probably befell a file that is no message, or not one to its end.
+func guess(b []byte, err error) error {
+	const versionTag = 1<<3 | byte(protowire.VarintType) // ir_version, which whoever writes ONNX writes first
+	switch {
+	case errors.As(err, new(*graph.Refusal)):
+		return err
+	case b[0] != versionTag:
+		return fmt.Errorf("%w; is it an ONNX file?", err)
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return fmt.Errorf("%w; the file is cut short", err)
+	}
+	return err
+}
+
 // Decode reads a model. The error is a *graph.Refusal where the file is well formed but asks for what is not
 // supported. Nodes with unknown operators are decoded: refusing them is left to whoever needs them.
 func Decode(b []byte, l Limits) (*graph.Graph, error) {
 	if int64(len(b)) > l.MaxBytes {
-		return nil, graph.Refuse("the file has %d bytes, above the limit of %d", len(b), l.MaxBytes)
+		return nil, graph.Refuse("the file has more than %d bytes", l.MaxBytes) // how many, whoever reads a file does not know
 	}
 	if len(b) == 0 {
 		return nil, fmt.Errorf("onnx: the file is empty")
 	}
 	s := newScan(l)
 	if err := s.model(b); err != nil {
-		return nil, err
+		return nil, guess(b, err)
 	}
 	if s.ir < 3 || s.ir > MaxIR {
 		return nil, graph.Refuse("the file has IR version %d; 3 to %d are supported", s.ir, MaxIR)

@@ -72,7 +72,7 @@ func (s *scan) model(b []byte) error {
 		return err
 	}
 	if s.graphs == 0 {
-		return fmt.Errorf("onnx: the file holds no graph; is it an ONNX model?")
+		return fmt.Errorf("onnx: the file holds no graph")
 	}
 	if s.functions > 0 {
 		return graph.Refuse("the model defines %d functions of its own; export with them inlined", s.functions)
