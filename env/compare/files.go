@@ -54,6 +54,8 @@ func (p place) inPlace() bool { return p.info != nil && !p.info.Mode().IsRegular
 func destination(path string) (place, error) {
 	info, err := os.Stat(path)
 	switch {
+	case err == nil && info.IsDir():
+		return place{}, fmt.Errorf("%s is a folder", path)
 	case err == nil && !info.Mode().IsRegular():
 		return place{path, info}, nil // as it is named: what a link of /proc says of a pipe is no path
 	case err == nil:
@@ -159,13 +161,7 @@ func CheckDir(dir string) error {
 // CheckFile reports whether a file can be written, before any work is done for it. Its folder must be there. A pipe or a device is
 // found out about when it is written.
 func CheckFile(path string) error {
-	at, err := destination(path)
-	switch {
-	case err != nil:
-		return fmt.Errorf("output file: %w", err)
-	case at.info != nil && at.info.IsDir():
-		return fmt.Errorf("output file: %s is a folder", path)
-	case at.inPlace():
+	if InPlace(path) {
 		return nil
 	}
 	f, err := Create(path)

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"io"
@@ -84,6 +85,10 @@ func Put(path string, stdout io.Writer, b []byte) error {
 	case "-":
 		_, err := stdout.Write(b)
 		return err
+	}
+	if !compare.InPlace(path) { // then it does not wait for anybody, and a signal must not leave half of it
+		_, stop := Signals(context.Background())
+		defer stop()
 	}
 	return compare.WriteFile(path, b)
 }
