@@ -106,8 +106,8 @@ func TestEveryFileOfARun(t *testing.T) {
 	if err := json.Unmarshal(b, &s); err != nil {
 		t.Fatal(err)
 	}
-	if s.Outside != 1 {
-		t.Errorf("12 CPUs and a model for 4 to 6: %d values outside", s.Outside)
+	if len(s.Outside) != 1 || !strings.Contains(s.Outside[0], "cpus is 12, and it was trained on 4 to 6") {
+		t.Errorf("12 CPUs and a model for 4 to 6: outside are %q", s.Outside)
 	}
 	if f := s.Result.Figures.Fates; f.Requested == 0 || f.Applied != f.Requested || s.Fallback == nil || s.Commits["done"] == 0 {
 		t.Errorf("%+v", s)
@@ -219,7 +219,7 @@ func (w *onWrite) Write(b []byte) (int, error) {
 
 func TestTheModelThatShips(t *testing.T) {
 	code, out, err := ghostd(context.Background(), "run", "--workload=bimodal:load=0.8:cpus=6", "--bursts=300")
-	if code != 0 || !strings.Contains(out, "(0 by the fallback)") {
+	if code != 0 || !strings.Contains(out, "(0 by the fallback, las)") {
 		t.Errorf("code %d: %s%s", code, err, out)
 	}
 }
@@ -268,6 +268,13 @@ func TestBadInput(t *testing.T) {
 		{[]string{"run", "--workload=bimodal:cpus=1", "--scheduler=rr@ghost-global"}, []string{"2 CPUs"}},
 		{[]string{"run", "--workload=bimodal", "--bursts=0"}, []string{"--bursts", "no horizon"}},
 		{[]string{"run", "--workload=bimodal", "--inference=-3us"}, []string{"--inference", "-3µs"}},
+		{[]string{"run", "--workload=bimodal", "--json="}, []string{"--json", "name of a file"}},
+		{[]string{"run", "--workload=bimodal", "--record=-"}, []string{"--record", "--json only"}},
+		{[]string{"run", "--workload=bimodal", "--timeline=-"}, []string{"--timeline", "--json only"}},
+		{[]string{"run", "--workload=bimodal", "--json", file + "s/x"}, []string{"--json", "there is no folder"}},
+		{[]string{"run", "--workload=bimodal", "--record", strings.Repeat("x", 300)}, []string{"--record", "name too long"}},
+		{[]string{"run", "--workload=bimodal", "--scheduler=rr", "--fallback=learned"}, []string{"learned is no heuristic"}},
+		{[]string{"run", "--workload=bimodal", "--scheduler=foo"}, []string{"foo", ", oracle"}},
 		{[]string{"run", "--workload=bimodal", "--json", file + ".x", "--record", file + ".x"}, []string{"--record and --json", "file.x"}},
 	} {
 		code, out, err := ghostd(context.Background(), c.args...)
@@ -346,6 +353,29 @@ func TestTheFallbackAnswersAndIsCounted(t *testing.T) {
 	}
 	if a, b := broken.Result.Figures, las.Result.Figures; a.WaitMean != b.WaitMean || a.Bursts != b.Bursts || a.Switches != b.Switches {
 		t.Errorf("with the fallback %+v\nunder las %+v", a, b) // the answers are the same, so all is
+	}
+}
+
+// TestOptionsInVain are noted.
+func TestOptionsInVain(t *testing.T) {
+	model := write(t, "m.onnx", modelBytes(nil))
+	code, _, said := ghostd(context.Background(), "run", "--workload=bimodal", "--bursts=20", "--scheduler=rr@linux", "--model", model,
+		"--fallback=las")
+	if code != 0 || said != "note: --model is not used by rr@linux\nnote: --fallback is not used by rr@linux\n" {
+		t.Errorf("code %d: %s", code, said)
+	}
+}
+
+// TestASlowModelIsNoted, unless it is simulated to be as slow.
+func TestASlowModelIsNoted(t *testing.T) {
+	s := feature.Priority
+	meta := map[string]string{feature.MetaHash: s.Hash(), feature.MetaSchema: s.Text(), feature.MetaAction: "key"}
+	model := write(t, "m.onnx", onnxtest.MLP(s.Width(), []int{1000, 1000}, 1, "Relu", 3, meta)) // a million multiplications
+	for _, c := range []struct{ inference, table string }{{"0s", "simulated as 0s"}, {"1h", "simulated as 1h0m0s"}} {
+		code, out, said := ghostd(context.Background(), "run", "--workload=bimodal", "--bursts=10", "--model", model, "--inference", c.inference)
+		if code != 0 || strings.Contains(said, "pass --inference") != (c.inference == "0s") || !strings.Contains(out, c.table) {
+			t.Errorf("--inference %s: code %d: %s%s", c.inference, code, said, out)
+		}
 	}
 }
 

@@ -1,17 +1,20 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
 	"math"
+	"slices"
+	"time"
 
 	"github.com/ghostgym/ghostgym/agent/kernel"
 	"github.com/ghostgym/ghostgym/agent/metrics"
 	"github.com/ghostgym/ghostgym/agent/policy"
 	"github.com/ghostgym/ghostgym/env"
-	"github.com/ghostgym/ghostgym/env/cmd/cli"
 	"github.com/ghostgym/ghostgym/env/compare"
+	"github.com/ghostgym/ghostgym/models"
 )
 
 // Stats is what --json gets.
@@ -22,15 +25,16 @@ type Stats struct {
 	Seed      uint64                 `json:"seed"`
 	Timing    string                 `json:"timing"`
 	Events    string                 `json:"events"`
+	Setup     Setup                  `json:"setup"`
 	Commit    string                 `json:"commit"`
 	Model     string                 `json:"model,omitempty"`
 	ModelHash string                 `json:"model_hash,omitempty"` // SHA-256 of the file
 	Schema    string                 `json:"schema,omitempty"`     // hash
+	ModelTime time.Duration          `json:"model_ns,omitempty"`   // that a decision takes on this machine, by its clock, beside setup.inference_ns
 	Notes     []string               `json:"notes,omitempty"`
-	Warnings  []string               `json:"warnings,omitempty"`
-	Outside   int                    `json:"outside_training"`  // how many of CPUs, load and scale lie outside of what the model was trained on
-	Running   bool                   `json:"running,omitempty"` // written while the run went on
-	Stopped   bool                   `json:"stopped,omitempty"` // by a signal, before the end
+	Outside   []string               `json:"outside_training,omitempty"` // which of CPUs, load and scale lie outside of what the model was trained on
+	Running   bool                   `json:"running,omitempty"`          // written while the run went on
+	Stopped   bool                   `json:"stopped,omitempty"`          // by a signal, before the end
 	Result    env.Result             `json:"result"`
 	Commits   map[string]uint64      `json:"transactions"` // by outcome
 	Refused   uint64                 `json:"refused"`      // transactions whose outcome is not "done"
@@ -39,14 +43,81 @@ type Stats struct {
 	Fallback  *policy.FallbackCounts `json:"fallback_causes,omitempty"`
 }
 
-func newStats(s *session, warnings []string) Stats {
-	st := Stats{Scheduler: s.o.scheduler, Workload: s.o.workload, Kernel: s.o.kernel, Seed: s.o.seed, Timing: s.setup.Timing.String(),
-		Events: s.setup.Events.String(), Commit: compare.Commit(), Notes: s.setup.Instance.Notes, Warnings: warnings,
-		Outside: len(warnings)}
-	if _, ok := s.setup.Policy.(*policy.Learned); ok {
-		st.Model, st.ModelHash, st.Schema = s.model.Name(), s.model.Hash(), s.model.Schema().Hash()
+// Setup is what a run was made of besides, whether it was asked for or is a default.
+type Setup struct {
+	Profile   string      `json:"profile"`               // the scheduler's, else the workload's
+	Fallback  string      `json:"fallback,omitempty"`    // of the model
+	AgeBound  kernel.Time `json:"age_bound_ns"`          // after which a task is next in its queue
+	Inference kernel.Time `json:"inference_ns"`          // simulated cost of a decision
+	Bursts    float64     `json:"bursts,omitempty"`      // horizon in mean interarrivals; absent where
+	Duration  kernel.Time `json:"duration_ns,omitempty"` // it is a time, of --duration or of the workload
+	Warmup    float64     `json:"warmup"`                // share of the horizon left out of means and percentiles
+}
+
+func newSetup(s *session) Setup {
+	m := s.machine.Setup()
+	x := Setup{Profile: cmp.Or(m.Profile, m.Instance.Profile), AgeBound: m.AgeBound, Inference: m.Inference,
+		Duration: m.Instance.Duration, Warmup: m.Warmup}
+	if x.Duration == 0 {
+		x.Bursts = m.Bursts
 	}
-	return st
+	return x
+}
+
+func newStats(s *session, scheduler *env.Scheduler) (Stats, error) {
+	in := s.setup.Instance
+	st := Stats{Scheduler: s.o.scheduler, Workload: s.o.workload, Kernel: s.o.kernel, Seed: s.o.seed, Timing: s.setup.Timing.String(),
+		Events: s.setup.Events.String(), Setup: newSetup(s), Commit: compare.Commit(), Notes: slices.Clone(in.Notes),
+		Outside: scheduler.Warnings(in)}
+	if !scheduler.Learned() {
+		for _, x := range []struct{ flag, value string }{{"model", s.o.model}, {"fallback", s.o.fallback}} {
+			if x.value != "" {
+				st.Notes = append(st.Notes, fmt.Sprintf("--%s is not used by %s", x.flag, scheduler))
+			}
+		}
+		return st, nil
+	}
+	st.Model, st.ModelHash, st.Schema = s.model.Name(), s.model.Hash(), s.model.Schema().Hash()
+	st.Setup.Fallback = cmp.Or(s.o.fallback, env.DefaultFallback(s.model.Schema().Order()))
+	var err error
+	st.ModelTime, err = measure(s.model)
+	if simulated := time.Duration(st.Setup.Inference); st.ModelTime-simulated > negligible {
+		st.Notes = append(st.Notes, fmt.Sprintf("a decision takes %v here and is simulated as %v: pass --inference %[1]v to see what it costs",
+			rounded(st.ModelTime), simulated))
+	}
+	return st, err
+}
+
+// negligible is less than anything else that a machine is simulated to do costs.
+const negligible = time.Microsecond
+
+// rounded keeps three digits.
+func rounded(d time.Duration) time.Duration {
+	unit := time.Duration(1)
+	for d/unit >= 1000 {
+		unit *= 10
+	}
+	return d.Round(unit)
+}
+
+// measure times the model on one row: the shortest of some times, as whatever else runs here only adds. It is for the report;
+// nothing that is decided depends on it.
+func measure(m *models.Model) (time.Duration, error) {
+	const times, enough = 100, 50 * time.Millisecond
+	session, err := m.NewSession()
+	if err != nil {
+		return 0, err
+	}
+	row, out := make([]float32, m.Width()), make([]float32, m.OutWidth())
+	shortest, begin := time.Duration(math.MaxInt64), time.Now()
+	for i := 0; i < times && (i == 0 || time.Since(begin) < enough); i++ {
+		start := time.Now()
+		if err := session.Score(row, 1, out); err != nil {
+			return 0, err
+		}
+		shortest = min(shortest, time.Since(start))
+	}
+	return shortest, nil
 }
 
 // fill adds what the agent has counted.
@@ -69,12 +140,13 @@ func (s *session) fill(st *Stats) {
 	}
 }
 
-func (s *session) write(st *Stats) error {
+func (st *Stats) write(w io.Writer) error {
 	b, err := json.MarshalIndent(st, "", " ")
 	if err != nil {
 		return err
 	}
-	return cli.Put(s.o.json, s.stdout, append(b, '\n'))
+	_, err = w.Write(append(b, '\n'))
+	return err
 }
 
 // table prints the figures for people.
@@ -100,12 +172,19 @@ func (st *Stats) table(w io.Writer) {
 		number(f.SlowdownMean), number(f.AgeMax), number(f.WakeupP50), number(f.WakeupP99), number(f.WakeupMax))
 	fmt.Fprintf(w, "  work          %d bursts, %s per s, utilisation %s, %d switches, %d bursts censored\n", f.Bursts,
 		number(f.Throughput), number(f.Utilisation), f.Switches, f.Censored)
-	fmt.Fprintf(w, "  decisions     %d requested: %d applied (%d by the fallback), %d late, %d superseded, %d expired, %d dropped, "+
-		"%d undelivered, %d abandoned\n", d.Requested, d.Applied, d.Fallback, d.Late, d.Superseded, d.Expired, d.Dropped, d.Undelivered,
+	fallback := "the fallback"
+	if name := st.Setup.Fallback; name != "" {
+		fallback += ", " + name
+	}
+	fmt.Fprintf(w, "  decisions     %d requested: %d applied (%d by %s), %d late, %d superseded, %d expired, %d dropped, "+
+		"%d undelivered, %d abandoned\n", d.Requested, d.Applied, d.Fallback, fallback, d.Late, d.Superseded, d.Expired, d.Dropped, d.Undelivered,
 		d.Abandoned)
 	fmt.Fprintf(w, "  by the policy %s %% of the decisions; besides %d trivial, %d aged, %d stale, %d unused, %d clipped\n",
 		number(metrics.Number(100*d.AppliedShare())), d.Trivial, d.Aged, d.Stale, d.Unused, d.Clipped)
 	fmt.Fprintf(w, "  transactions  %d done, %d refused; %d messages lost\n", st.Commits[kernel.StateDone.String()], st.Refused, st.Lost)
+	if st.ModelTime > 0 {
+		fmt.Fprintf(w, "  model         %v a decision on this machine, simulated as %v\n", rounded(st.ModelTime), time.Duration(st.Setup.Inference))
+	}
 	if c := st.Fallback; c != nil && c.Errors+c.NonFinite > 0 {
 		fmt.Fprintf(w, "  fallback      %d decisions that the model failed on, %d scores not finite\n", c.Errors, c.NonFinite)
 	}
