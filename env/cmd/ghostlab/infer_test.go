@@ -5,13 +5,17 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/ghostgym/ghostgym/agent/kernel/sim"
 	"github.com/ghostgym/ghostgym/agent/policy"
@@ -275,5 +279,48 @@ func TestTheManifestSaysWhatWasTyped(t *testing.T) {
 	want := "ghostlab compare --workload=bimodal,rocksdb --schedulers=rr --reps=1 --bursts=20 --out '" + dir + "' --quiet"
 	if m := r.Manifest; m.Command != want || m.Finished != 2 || !slices.Equal(m.Workloads, []string{"bimodal", "rocksdb"}) || m.Bursts != 20 || m.Version != version {
 		t.Errorf("%+v", m)
+	}
+}
+
+// TestMain is the program itself, for tests that send it signals.
+func TestMain(m *testing.M) {
+	if os.Getenv("GHOSTLAB_TEST_MAIN") != "" {
+		main()
+	}
+	os.Exit(m.Run())
+}
+
+// TestSignalsEndWhatWaits: a command that waits for the other end of a pipe ends by the first signal.
+func TestSignalsEndWhatWaits(t *testing.T) {
+	dir := t.TempDir()
+	pipe := filepath.Join(dir, "pipe")
+	if err := errors.Join(syscall.Mkfifo(pipe, 0o600), syscall.Mkfifo(filepath.Join(dir, "rows"), 0o600)); err != nil {
+		t.Skipf("no pipes here: %v", err)
+	}
+	b, err := os.ReadFile(model(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second) // only where it fails
+	defer cancel()
+	c := exec.CommandContext(ctx, os.Args[0], "infer", "pipe", "--rows=rows", "--json=out")
+	c.Dir, c.Env = dir, append(os.Environ(), "GHOSTLAB_TEST_MAIN=1")
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	m, err := os.OpenFile(pipe, os.O_WRONLY, 0) // returns when the program reads: it is well under way then
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = m.Write(b)
+	if err := errors.Join(err, m.Close(), c.Process.Signal(syscall.SIGTERM)); err != nil {
+		t.Fatal(err)
+	}
+	var exit *exec.ExitError
+	if err := c.Wait(); !errors.As(err, &exit) || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGTERM {
+		t.Error(err)
+	}
+	if left, _ := os.ReadDir(dir); len(left) != 2 {
+		t.Errorf("left over: %v", left)
 	}
 }
