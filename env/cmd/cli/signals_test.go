@@ -55,8 +55,8 @@ func TestSignals(t *testing.T) {
 	}
 }
 
-// TestIgnoredSignalsStayIgnored: what nohup has said holds.
-func TestIgnoredSignalsStayIgnored(t *testing.T) {
+// TestHangupUnderNohup is ignored.
+func TestHangupUnderNohup(t *testing.T) {
 	c := exec.Command("sh", "-c", `trap "" HUP; exec "$0"`, os.Args[0])
 	c.Env = append(os.Environ(), "CLI_TEST_WAITS=1")
 	pipe, err := c.StdoutPipe()
