@@ -59,7 +59,7 @@ func specCall(context.Context, []byte) ([]byte, error) {
 		}
 		workloads = append(workloads, map[string]any{"name": n, "doc": workload.Doc(n), "profile": in.Profile})
 	}
-	for _, e := range policy.Entries() {
+	for _, e := range Schedulers() {
 		var orders []string
 		if e.Orders&policy.Slot != 0 {
 			orders = append(orders, "slot")
@@ -69,9 +69,6 @@ func specCall(context.Context, []byte) ([]byte, error) {
 		}
 		schedulers = append(schedulers, map[string]any{"name": e.Name, "doc": e.Doc, "orders": orders})
 	}
-	schedulers = append(schedulers, map[string]any{
-		"name": OracleName, "doc": "shortest remaining time, known from the future: a yardstick, in simulation only", "orders": []string{"key"},
-	})
 	return msgpack.Marshal(map[string]any{
 		"schemas": schemas, "workloads": workloads, "schedulers": schedulers, "profiles": sim.Profiles(), "rewards": reward.Names(),
 		"events": []string{"default", "fork", "all"}, "autoresets": autoresets,

@@ -18,6 +18,13 @@ import (
 // OracleName is the scheduler that knows the future. It is no policy: only a simulator has it.
 const OracleName = "oracle"
 
+var oracle = policy.Entry{
+	Name: OracleName, Doc: "shortest remaining time, known from the future: a yardstick, in simulation only", Orders: policy.Key,
+}
+
+// Schedulers are the policies, and the oracle.
+func Schedulers() []policy.Entry { return append(policy.Entries(), oracle) }
+
 // DefaultFallback is the heuristic that answers where a model cannot, when none is named.
 func DefaultFallback(order sched.Order) string {
 	if order == sched.ByKey {
@@ -43,7 +50,7 @@ func ParseScheduler(text string, model *models.Model, fallback string) (*Schedul
 	head := text
 	if rest, ok := strings.CutPrefix(text, OracleName); ok && (rest == "" || rest[0] == '+' || rest[0] == '@') {
 		head = "las" + rest // the grammar of what follows the name is the same
-		s.entry = policy.Entry{Name: OracleName, Orders: policy.Key}
+		s.entry = oracle
 	}
 	spec, err := policy.ParseSpec(head, sim.Profiles()...)
 	if err != nil {

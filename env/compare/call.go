@@ -3,6 +3,7 @@ package compare
 import (
 	"context"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"sort"
 
@@ -59,6 +60,14 @@ func compareCall(ctx context.Context, req []byte, version string) ([]byte, error
 			r.Order = append(r.Order, name)
 		}
 		sort.Strings(r.Order)
+	}
+	for name := range r.HeldOut {
+		if _, known := r.Groups[name]; !known {
+			return nil, asConfig(fmt.Errorf("held_out: %q is none of the workloads", name))
+		}
+	}
+	if len(r.Order) != len(r.Groups) {
+		return nil, asConfig(fmt.Errorf("order: it names %d of %d workloads", len(r.Order), len(r.Groups)))
 	}
 	for _, name := range r.Order {
 		p.Workloads = append(p.Workloads, Workload{Name: name, Specs: r.Groups[name], HeldOut: r.HeldOut[name]})

@@ -67,7 +67,7 @@ func newSetup(s *session) Setup {
 func newStats(s *session, scheduler *env.Scheduler) (Stats, error) {
 	in := s.setup.Instance
 	st := Stats{Scheduler: s.o.scheduler, Workload: s.o.workload, Kernel: s.o.kernel, Seed: s.o.seed, Timing: s.setup.Timing.String(),
-		Events: s.setup.Events.String(), Setup: newSetup(s), Commit: compare.Commit(), Notes: slices.Clone(in.Notes),
+		Events: s.setup.Events.String(), Setup: newSetup(s), Commit: compare.Commit(), Notes: slices.Concat(in.Notes, scheduler.Notes(in)),
 		Outside: scheduler.Warnings(in)}
 	if !scheduler.Learned() {
 		for _, x := range []struct{ flag, value string }{{"model", s.o.model}, {"fallback", s.o.fallback}} {

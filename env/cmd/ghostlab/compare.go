@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -120,7 +119,9 @@ func runCompare(c *call) error {
 	if err := cli.CheckPut("json", c.json); err != nil {
 		return err
 	}
-	report, err := comparison.Run(c.ctx)
+	ctx, stop := cli.Signals(c.ctx)
+	defer stop()
+	report, err := comparison.Run(ctx)
 	switch stopped := errors.Is(err, compare.ErrStopped); {
 	case stopped && report.Manifest.Finished == 0:
 		return fmt.Errorf("%w: no run was finished, and nothing is written", err)
@@ -160,32 +161,18 @@ func loadModel(path string, schedulers []string) (*models.Model, error) {
 
 // checkFiles refuses results that would be written over what the comparison reads, or over one another.
 func checkFiles(out, json, model string, workloads []compare.Workload) error {
-	type file struct{ flag, path string }
-	var inputs, outputs []file
-	if model != "" {
-		inputs = append(inputs, file{"--model", model})
-	}
+	inputs, outputs := []cli.Path{{Name: "--model", Path: model}}, []cli.Path{{Name: "--json", Path: json}}
 	for _, w := range workloads {
 		if path, _, _ := strings.Cut(w.Name, ":"); workload.IsFile(path) {
-			inputs = append(inputs, file{"--workload", path})
+			inputs = append(inputs, cli.Path{Name: "--workload", Path: path})
 		}
-	}
-	if json != "" && json != "-" {
-		outputs = append(outputs, file{"--json", json})
 	}
 	if out != "" {
 		for _, path := range compare.Files(out) {
-			outputs = append(outputs, file{"--out", path})
+			outputs = append(outputs, cli.Path{Name: "--out", Path: path})
 		}
 	}
-	for i, o := range outputs {
-		for _, x := range slices.Concat(inputs, outputs[:i]) {
-			if compare.SameFile(x.path, o.path) {
-				return cli.Usage("%s and %s: %s cannot be both", x.flag, o.flag, o.path)
-			}
-		}
-	}
-	return nil
+	return cli.CheckApart(inputs, outputs)
 }
 
 // split reads a comma-separated list.

@@ -83,18 +83,10 @@ func everyName() ([]section, error) {
 	workloads.names = append(workloads.names, named{"FILE.json", workload.Doc("FILE.json")})
 
 	schedulers := section{"schedulers", "Schedulers: policy[+wp][@profile]; +wp is preemption at wakeup, for those that answer by key", nil}
-	describe := func(name, doc string, orders policy.Orders) {
-		for o, by := range map[policy.Orders]string{policy.Key: "key", policy.Slot: "place", policy.Key | policy.Slot: "key or place"} {
-			if o == orders {
-				doc += "; by " + by
-			}
-		}
-		schedulers.names = append(schedulers.names, named{name, doc})
+	by := map[policy.Orders]string{policy.Key: "key", policy.Slot: "place", policy.Key | policy.Slot: "key or place"}
+	for _, e := range env.Schedulers() {
+		schedulers.names = append(schedulers.names, named{e.Name, e.Doc + "; by " + by[e.Orders]})
 	}
-	for _, e := range policy.Entries() {
-		describe(e.Name, e.Doc, e.Orders)
-	}
-	describe(env.OracleName, "shortest remaining time, known from the future: a yardstick, in simulation only", policy.Key)
 
 	profiles := section{"profiles", "Profiles: execution model, queues and costs of a machine", nil}
 	for _, n := range sim.Profiles() {

@@ -91,11 +91,6 @@ func dispatch(ctx context.Context, args []string, stdout, stderr io.Writer) int 
 		}
 		x := &call{ctx: ctx, typed: args[1:], stdout: stdout, stderr: stderr, flags: cli.NewFlags("ghostlab " + c.name)}
 		cli.OutputVar(x.flags, &x.json, "json", "write the result as JSON to `FILE`; - is standard output")
-		if c.name == compareCommand.name { // the others have nothing to finish
-			var stop func()
-			x.ctx, stop = cli.Signals(ctx)
-			defer stop()
-		}
 		err := c.run(x)
 		if errors.Is(err, flag.ErrHelp) {
 			cli.Help(stdout, c.usage, x.flags)
