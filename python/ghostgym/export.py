@@ -45,11 +45,11 @@ LEAK = 0.1
 class ScoreNet:
     """A small net over rows: linear, or one hidden layer of leaky ReLUs; its parameters are one vector.
 
-    The output layer is scaled by ``gain``, so that keys of an untrained net stay well inside the action
+    The output layer is scaled by ``gain``, so that keys, also of a trained net, stay well inside the action
     space. Only the order of keys matters.
     """
 
-    def __init__(self, inputs: int, hidden: int = 16, outputs: int = 1, gain: float = 0.1) -> None:
+    def __init__(self, inputs: int, hidden: int = 16, outputs: int = 1, gain: float = 0.02) -> None:
         for name, value, least in (("inputs", inputs, 1), ("hidden", hidden, 0), ("outputs", outputs, 1)):
             if not isinstance(value, (int, np.integer)) or value < least:
                 raise errors.ConfigError(f"{name}: want a whole number from {least}, got {value!r}")
