@@ -2,7 +2,6 @@ package env
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -16,8 +15,8 @@ import (
 	"github.com/ghostgym/ghostgym/env/workload"
 )
 
-// run plays one scheduler on one instance.
-func run(t testing.TB, scheduler, load string, seed uint64, options func(*Setup)) Result {
+// prepare makes a machine ready to run one scheduler on one instance, and returns what it was made ready with.
+func prepare(t testing.TB, m *Machine, scheduler, load string, seed uint64, options func(*Setup)) Setup {
 	t.Helper()
 	s, err := ParseScheduler(scheduler, nil, "")
 	if err != nil {
@@ -27,8 +26,7 @@ func run(t testing.TB, scheduler, load string, seed uint64, options func(*Setup)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var m Machine
-	p, err := s.Policy(&m)
+	p, err := s.Policy(m)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,16 +34,28 @@ func run(t testing.TB, scheduler, load string, seed uint64, options func(*Setup)
 	if options != nil {
 		options(&setup)
 	}
-	if err := s.Setup(&setup, p); err != nil {
+	if err := errors.Join(s.Setup(&setup, p), m.Reset(setup)); err != nil {
 		t.Fatal(err)
 	}
-	if err := m.Reset(setup); err != nil {
-		t.Fatal(err)
-	}
-	r, err := m.Run(context.Background())
+	return setup
+}
+
+// play runs one scheduler on one instance.
+func play(t testing.TB, scheduler, load string, seed uint64, options func(*Setup)) (*Machine, Result) {
+	t.Helper()
+	m := new(Machine)
+	prepare(t, m, scheduler, load, seed, options)
+	r, err := m.Run(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
+	return m, r
+}
+
+// run is what play showed.
+func run(t testing.TB, scheduler, load string, seed uint64, options func(*Setup)) Result {
+	t.Helper()
+	_, r := play(t, scheduler, load, seed, options)
 	return r
 }
 
@@ -197,30 +207,7 @@ func TestSameSeedSameTrace(t *testing.T) {
 func TestLittlesLaw(t *testing.T) {
 	for _, load := range workload.Names() {
 		for _, name := range []string{"gittins+wp", "random", "fifo", "cfs+wp@linux", "las+wp@ghost-percpu", "rr@ghost-global"} {
-			s, err := ParseScheduler(name, nil, "")
-			if err != nil {
-				t.Fatal(err)
-			}
-			in, err := BuildInstance(load)
-			if err != nil {
-				t.Fatal(err)
-			}
-			var m Machine
-			p, err := s.Policy(&m)
-			if err != nil {
-				t.Fatal(err)
-			}
-			setup := Setup{Instance: in, Seed: 7, Bursts: 300}
-			if err := s.Setup(&setup, p); err != nil {
-				t.Fatal(err)
-			}
-			if err := m.Reset(setup); err != nil {
-				t.Fatal(err)
-			}
-			r, err := m.Run(context.Background())
-			if err != nil {
-				t.Fatal(err)
-			}
+			m, r := play(t, name, load, 7, func(s *Setup) { s.Bursts = 300 })
 			f := r.Figures
 			waits := float64(f.WaitMean) * 1e3 * float64(f.Bursts+f.Censored)
 			integral := m.reading().Wait
@@ -230,8 +217,8 @@ func TestLittlesLaw(t *testing.T) {
 			if u := float64(f.Utilisation); !(u > 0 && u <= 1) {
 				t.Errorf("%s on %s: utilisation %v", name, load, u)
 			}
-			if busy := m.Sim.Stats().Busy; float64(busy) > float64(r.EndNs)*float64(in.CPUs) {
-				t.Errorf("%s on %s: busy %d ns of %d on each of %d CPUs", name, load, busy, r.EndNs, in.CPUs)
+			if busy := m.Sim.Stats().Busy; float64(busy) > float64(r.EndNs)*float64(m.setup.Instance.CPUs) {
+				t.Errorf("%s on %s: busy %d ns of %d on each of %d CPUs", name, load, busy, r.EndNs, m.setup.Instance.CPUs)
 			}
 		}
 	}

@@ -47,23 +47,8 @@ func TestALimitOfStepsLeavesTheOpenDecision(t *testing.T) {
 
 // TestAStoppedRunHasNotTerminated, though its work is not done.
 func TestAStoppedRunHasNotTerminated(t *testing.T) {
-	in, err := BuildInstance("bimodal")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := ParseScheduler("rr", nil, "")
-	if err != nil {
-		t.Fatal(err)
-	}
 	var m Machine
-	p, err := s.Policy(&m)
-	if err != nil {
-		t.Fatal(err)
-	}
-	setup := Setup{Instance: in, Bursts: 1e9, Inference: -1}
-	if err := errors.Join(s.Setup(&setup, p), m.Reset(setup)); err != nil {
-		t.Fatal(err)
-	}
+	prepare(t, &m, "rr", "bimodal", 0, func(s *Setup) { s.Bursts = 1e9 })
 	ctx, cancel := context.WithCancel(context.Background())
 	r, err := m.RunWith(ctx, cancel)
 	if !errors.Is(err, context.Canceled) || r.Terminated || r.EndNs >= r.HorizonNs {
@@ -76,27 +61,7 @@ func TestSwitchesOfTheWarmUpDoNotCount(t *testing.T) {
 	for _, name := range []string{"rr", "gittins+wp", "cfs@linux"} {
 		var sims, counted [2]uint64
 		for i, warmup := range []float64{0, .5} {
-			var m Machine
-			s, err := ParseScheduler(name, nil, "")
-			if err != nil {
-				t.Fatal(err)
-			}
-			in, err := BuildInstance("bimodal")
-			if err != nil {
-				t.Fatal(err)
-			}
-			p, err := s.Policy(&m)
-			if err != nil {
-				t.Fatal(err)
-			}
-			setup := Setup{Instance: in, Seed: 3, Bursts: 500, Warmup: warmup, Inference: -1}
-			if err := errors.Join(s.Setup(&setup, p), m.Reset(setup)); err != nil {
-				t.Fatal(err)
-			}
-			r, err := m.Run(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			m, r := play(t, name, "bimodal", 3, func(s *Setup) { s.Bursts, s.Warmup = 500, warmup })
 			sims[i], counted[i] = m.Sim.Stats().Switches, r.Figures.Switches
 		}
 		if sims[0] != sims[1] || counted[0] != sims[0] || counted[1] >= sims[1]*3/4 || counted[1] <= sims[1]/4 {

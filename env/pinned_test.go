@@ -1,7 +1,6 @@
 package env
 
 import (
-	"errors"
 	"math"
 	"os"
 	"path/filepath"
@@ -39,27 +38,7 @@ func TestCPUTimeIsCountedOnce(t *testing.T) {
 	}
 	for _, load := range append(workload.Names(), file) {
 		for _, scheduler := range []string{"rr", "cfs@linux", "las+wp@ghost-percpu", "fifo@ghost-global"} {
-			var m Machine
-			s, err := ParseScheduler(scheduler, nil, "")
-			if err != nil {
-				t.Fatal(err)
-			}
-			in, err := BuildInstance(load)
-			if err != nil {
-				t.Fatal(err)
-			}
-			p, err := s.Policy(&m)
-			if err != nil {
-				t.Fatal(err)
-			}
-			setup := Setup{Instance: in, Seed: 3, Bursts: 300, Inference: -1}
-			if err := errors.Join(s.Setup(&setup, p), m.Reset(setup)); err != nil {
-				t.Fatal(err)
-			}
-			r, err := m.Run(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			m, r := play(t, scheduler, load, 3, func(s *Setup) { s.Bursts = 300 })
 			cpus := 0
 			for _, c := range m.Sim.Topology().CPUs {
 				if !c.Agent {

@@ -2,7 +2,6 @@ package env
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -41,29 +40,13 @@ type drawn struct {
 
 func draw(t *testing.T, scheduler, load string, options func(*Setup)) *drawn {
 	t.Helper()
-	s, err := ParseScheduler(scheduler, nil, "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	in, err := BuildInstance(load)
-	if err != nil {
-		t.Fatal(err)
-	}
 	d := &drawn{cpus: map[int]kernel.Time{}, names: map[string]int{}}
-	p, err := s.Policy(&d.Machine)
-	if err != nil {
-		t.Fatal(err)
-	}
-	setup := Setup{Instance: in, Seed: 7, Bursts: 300}
-	if options != nil {
-		options(&setup)
-	}
-	if err := s.Setup(&setup, p); err != nil {
-		t.Fatal(err)
-	}
-	if err := d.Reset(setup); err != nil { // the timeline wants to know the machine
-		t.Fatal(err)
-	}
+	setup := prepare(t, &d.Machine, scheduler, load, 7, func(s *Setup) { // the timeline wants to know the machine
+		s.Bursts = 300
+		if options != nil {
+			options(s)
+		}
+	})
 	var b bytes.Buffer
 	var seen slowest
 	x := trace.NewTimeline(&b, d.Sim.Topology(), d.Sim.TaskName, 0)
@@ -71,7 +54,8 @@ func draw(t *testing.T, scheduler, load string, options func(*Setup)) *drawn {
 	if err := d.Reset(setup); err != nil {
 		t.Fatal(err)
 	}
-	if d.result, err = d.Run(context.Background()); err != nil {
+	var err error
+	if d.result, err = d.Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if err := x.Close(d.Agent.Now()); err != nil {
