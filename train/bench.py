@@ -68,7 +68,7 @@ def rollouts(reps: int) -> list[dict[str, Any]]:
     out = []
     for kind in ("dispersive", "bimodal", "rocksdb", "interactive", "frame"):
         env = ghostgym.GhostVectorEnv(1, workload=kind)
-        instances = [{"workload": f"{kind}", "seed": s, "episode": 0} for s in range(4)]
+        instances = [{"workload": f"{kind}", "seed": s, "episode": 0} for s in range(16)]
 
         def once(env: Any = env, instances: Any = instances) -> float:
             start = time.perf_counter()
