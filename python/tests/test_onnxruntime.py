@@ -140,7 +140,9 @@ def test_random_graphs(opset):
         rows = rng.normal(size=(max(BATCHES), g.width)).astype(np.float32)
         whole = policy.score(rows)
         off = np.abs(whole - reference(model, rows)).max()
-        assert off < 1e-5, (seed, off, [n.op_type for n in g.nodes])
+        types = [n.op_type for n in g.nodes]
+        # onnxruntime 1.23, the last for Python 3.10, normalises more coarsely; tests in Go hold ours to float64.
+        assert off < (1e-4 if "LayerNormalization" in types else 1e-5), (seed, off, types)
         for n in BATCHES:
             parts = np.concatenate([policy.score(rows[i : i + n]) for i in range(0, len(rows), n)])
             assert np.array_equal(bits(parts), bits(whole)), (seed, n)
