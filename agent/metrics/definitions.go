@@ -16,7 +16,8 @@ var definitions = []Definition{
 	{"wait_mean_us", "µs", "Time that tasks spend runnable without a CPU, per burst: all waits of a burst added up, so that it may exceed " +
 		"age_max_us. A switch under way is wait. Open bursts count with their wait so far, and the waits of wakeups that used no CPU time " +
 		"are in the sum."},
-	{"wait_p99_us", "µs", "99th percentile of bursts' waits, open bursts with their wait so far."},
+	{"wait_p99_us", "µs", "99th percentile of bursts' waits, open bursts with their wait so far. Percentiles are read from histograms: they " +
+		"are at most 0.8 % low."},
 	{"wakeup_p50_us", "µs", "Median wakeup latency: from a wakeup to the first time that the task is given a CPU."},
 	{"wakeup_p99_us", "µs", "99th percentile of wakeup latencies."},
 	{"wakeup_max_us", "µs", "Longest wakeup latency. One that never ends counts up to the end of the run."},
@@ -52,5 +53,5 @@ var definitions = []Definition{
 	{"aged", "", "Dispatches forced by the age bound: the task had waited longer than the policy may let it."},
 	{"stale", "", "Answers to a decision never asked, answered before, or about another task."},
 	{"unused", "", "First answers to decisions that had ended already."},
-	{"clipped", "", "Answers out of range or not a number."},
+	{"clipped", "", "Answers outside of the action space, moved to its bounds. A model's scores that are not finite are not among them: there the fallback answers."},
 }

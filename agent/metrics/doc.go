@@ -30,6 +30,6 @@
 // # Percentiles
 //
 // A percentile is the nearest rank: of n values in order, the one at ⌈p n⌉. It is read from a histogram with bins at most 1/128 wide
-// relative to their values, as their upper edge, and never exceeds the greatest value seen. It is null (NaN in Go) of nothing. It is named in
+// relative to their values, as their lower edge: so it is at most 0.8 % low, and equal values give equal percentiles. It is null (NaN in Go) of nothing. It is named in
 // Figures.Few when fewer than ten values are expected beyond it.
 package metrics

@@ -37,6 +37,12 @@ func binOf(v int64) int {
 	return shift<<subBits + int(v>>shift)
 }
 
+// bottom is the least integer of a bin.
+func bottom(bin int) int64 {
+	shift := max(bin>>subBits-1, 0)
+	return int64(uint64(bin-shift<<subBits) << shift)
+}
+
 // top is the greatest integer of a bin.
 func top(bin int) int64 {
 	shift := max(bin>>subBits-1, 0)
@@ -106,8 +112,8 @@ func (h *Histogram) Max() float64 {
 	return float64(h.most) / h.unit
 }
 
-// Percentile is the value of nearest rank for a share 0 < p <= 1 of the values: the upper edge of its bin, or the greatest value
-// seen if that is less. NaN of nothing.
+// Percentile is the value of nearest rank for a share 0 < p <= 1 of the values: the lower edge of its bin, by whatever else is in the
+// bin, so that equal values give equal percentiles. NaN of nothing.
 func (h *Histogram) Percentile(p float64) float64 {
 	if h.n == 0 {
 		return math.NaN()
@@ -116,11 +122,11 @@ func (h *Histogram) Percentile(p float64) float64 {
 	rank := max(uint64(math.Ceil(p*float64(h.n)-1e-9)), 1) // 0.07*100 is a little more than 7
 	for i := binOf(h.least); i < binOf(h.most); i++ {
 		if h.bins[i] >= rank {
-			return float64(top(i)) / h.unit
+			return float64(bottom(i)) / h.unit
 		}
 		rank -= h.bins[i]
 	}
-	return float64(h.most) / h.unit
+	return float64(bottom(binOf(h.most))) / h.unit
 }
 
 // Few reports whether there are too few values for a percentile: fewer than ten are expected beyond it.

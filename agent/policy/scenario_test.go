@@ -88,9 +88,10 @@ func TestScenarios(t *testing.T) {
 		// by the prior each can hope for a burst of 0.1 ms: the more bursts of other lengths a task has had, the less. 1 and 3 had
 		// as many, so that they tie; 9, past 2 ms, can only hope for 10 ms
 		{"gittins", sched.ByKey, []int{2, 8, 1, 3}, 2, []int{8, 1, 3, 9}},
-		// vruntimes in ms: 1 has had 50; whoever is new or wakes comes from no farther behind the queue's clock than a slice of 2,
-		// so that 3 began at 38 and had 5, 9 began at 40 with the clock at 42 and gets 2, 8 and 2 stand at 40
-		{"cfs", sched.ByKey, []int{8, 2, 3, 1}, 8, []int{2, 9, 3, 1}},
+		// vruntimes in ms: who is new begins a slice of 2 after the queue's clock, so that 1 began at 2 and stands at 52, 2 began at 44
+		// and had 0.5, 3 began at 46.4 and stands at 51.4, 9 began at 52.4, and 8 at 54.4; who wakes comes from no farther behind the
+		// clock than a slice, so that 2 stands at 50.4; and 9 ties with 8 when it has had 2
+		{"cfs", sched.ByKey, []int{2, 3, 1, 8}, 2, []int{3, 1, 8, 9}},
 	} {
 		p := make1(t, c.policy)
 		m := machine(t, 1, sched.Config{Order: c.order, Slice: 2 * ms, Events: sched.EventsAll}, p)
@@ -389,5 +390,21 @@ func BenchmarkPlace(b *testing.B) {
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*len(batch)), "ns/decision")
 		})
+	}
+}
+
+// TestCFSServesNewTasksInTurn: where every request is a new task that a slice is enough for, least virtual runtime is first come, first
+// served, also with wakeup preemption.
+func TestCFSServesNewTasksInTurn(t *testing.T) {
+	for _, preempt := range []bool{false, true} {
+		p := make1(t, "cfs")
+		m := machine(t, 1, sched.Config{Order: sched.ByKey, Slice: 2 * ms, Preempt: preempt}, p)
+		m.Enter(1, 0).Turn(ms, p)
+		for task := 2; task < 6; task++ {
+			m.Enter(task, 0).Turn(100*us, p)
+		}
+		if got := m.Queue(); !slices.Equal(got, []int{2, 3, 4, 5}) {
+			t.Errorf("preemption %v: waiting %v", preempt, got)
+		}
 	}
 }

@@ -108,11 +108,15 @@ func (c *Core) chooseQueue(t *Task) {
 		if from >= 0 && from != to { // virtual times of different queues are compared by their distance from the queue's clock
 			t.VRuntime += q.minV - c.queues[from].minV
 		}
-		credit := float64(c.cfg.Slice)
+		slice := float64(c.cfg.Slice)
 		if c.cfg.Slice == kernel.Forever {
-			credit = 0
+			slice = 0
 		}
-		t.VRuntime = max(t.VRuntime, q.minV-credit)
+		if t.Reason == ReasonNew { // as if its first slice were used: else a stream of new tasks would always go first
+			t.VRuntime = q.minV + slice*1024/t.Weight
+		} else { // who slept is not far behind the others
+			t.VRuntime = max(t.VRuntime, q.minV-slice)
+		}
 	}
 	t.Queue = to
 	if int32(c.channel) != to && t.channel != to {
