@@ -81,7 +81,7 @@ func sampleCall(_ context.Context, req []byte) ([]byte, error) {
 		Kinds []string `msgpack:"kinds"`
 		N     int      `msgpack:"n"` // of each kind
 		Seed  uint64   `msgpack:"seed"`
-		Held  bool     `msgpack:"held"`
+		Held  bool     `msgpack:"held_out"`
 	}
 	if err := Decode(req, &r); err != nil {
 		return nil, err

@@ -86,8 +86,10 @@ func culprit(req []byte, t reflect.Type, path string) string {
 	if path == "" || err != nil {
 		return ""
 	}
-	text := fmt.Sprintf("%q", got)
-	if b, err := json.Marshal(got); err == nil {
+	text := fmt.Sprint(got)
+	if b, isBytes := got.([]byte); isBytes {
+		text = fmt.Sprintf("%d bytes", len(b))
+	} else if b, err := json.Marshal(got); err == nil {
 		text = string(b)
 	}
 	if len(text) > 80 {

@@ -72,10 +72,10 @@ func (m *Machine) reset(s Setup) error {
 		s.Bursts = DefaultHorizonBursts
 	}
 	if !(s.Bursts > 0 && s.Bursts <= math.MaxFloat64) {
-		return fmt.Errorf("env: a horizon of %v bursts: want a positive number", s.Bursts)
+		return fmt.Errorf("bursts: a horizon of %v: want a positive number", s.Bursts)
 	}
 	if !(s.Warmup >= 0 && s.Warmup < 1) {
-		return fmt.Errorf("env: a warm-up of %v: want a share of the horizon, from 0 to below 1", s.Warmup)
+		return fmt.Errorf("warmup: %v: want a share of the horizon, from 0 to below 1", s.Warmup)
 	}
 	if s.Reward == "" {
 		s.Reward = "slowdown"
@@ -96,10 +96,10 @@ func (m *Machine) reset(s Setup) error {
 	if m.horizon == 0 {
 		h := s.Bursts * float64(s.Instance.Interarrival)
 		if h > math.MaxInt64/4 {
-			return fmt.Errorf("env: a horizon of %v bursts, %v ns each, is too long", s.Bursts, s.Instance.Interarrival)
+			return fmt.Errorf("bursts: a horizon of %v, %v ns each, is too long", s.Bursts, s.Instance.Interarrival)
 		}
 		if m.horizon = kernel.Time(math.Round(h)); m.horizon < 1 {
-			return fmt.Errorf("env: a horizon of %v bursts, %v ns each, is over before it begins", s.Bursts, s.Instance.Interarrival)
+			return fmt.Errorf("bursts: a horizon of %v, %v ns each, is over before it begins", s.Bursts, s.Instance.Interarrival)
 		}
 	}
 	slice := s.Slice
@@ -110,7 +110,7 @@ func (m *Machine) reset(s Setup) error {
 		slice = profile.Slice
 	}
 	if s.ToBlock && s.Slice > 0 {
-		return fmt.Errorf("env: a slice of %v ns: this scheduler runs tasks until they block", s.Slice)
+		return fmt.Errorf("slice: %v ns: this scheduler runs tasks until they block", s.Slice)
 	}
 	if s.ToBlock {
 		slice = kernel.Forever
@@ -118,12 +118,8 @@ func (m *Machine) reset(s Setup) error {
 	if s.Inference < 0 {
 		s.Inference = profile.Inference
 	}
-	cpus := s.Instance.CPUs
-	if profile.Model == kernel.Global && s.Instance.Pinned.Has(int32(cpus-1)) {
-		cpus++ // the agent takes the last CPU, and tasks that are pinned to it would never run
-	}
 	err = m.Sim.Reset(sim.Config{
-		Profile: profile, CPUs: cpus, Horizon: m.horizon, Slack: s.Instance.Slack,
+		Profile: profile, CPUs: machineCPUs(profile, s.Instance), Horizon: m.horizon, Slack: s.Instance.Slack,
 		Seed: s.Seed, Episode: s.Episode, Workload: s.Instance.Workload,
 	})
 	if err != nil {

@@ -211,10 +211,14 @@ var columns = []struct {
 	get  func(r *Result) float64
 }{
 	{"wait_mean_us", func(r *Result) float64 { return float64(r.Figures.WaitMean) }},
+	{"wait_p99_us", func(r *Result) float64 { return float64(r.Figures.WaitP99) }},
 	{"wakeup_p50_us", func(r *Result) float64 { return float64(r.Figures.WakeupP50) }},
 	{"wakeup_p99_us", func(r *Result) float64 { return float64(r.Figures.WakeupP99) }},
 	{"wakeup_max_us", func(r *Result) float64 { return float64(r.Figures.WakeupMax) }},
 	{"slowdown_mean", func(r *Result) float64 { return float64(r.Figures.SlowdownMean) }},
+	{"slowdown_p99", func(r *Result) float64 { return float64(r.Figures.SlowdownP99) }},
+	{"turnaround_ms", func(r *Result) float64 { return float64(r.Figures.Turnaround) }},
+	{"utilisation", func(r *Result) float64 { return float64(r.Figures.Utilisation) }},
 	{"throughput_per_s", func(r *Result) float64 { return float64(r.Figures.Throughput) }},
 	{"age_max_us", func(r *Result) float64 { return float64(r.Figures.AgeMax) }},
 	{"switches", func(r *Result) float64 { return float64(r.Figures.Switches) }},

@@ -132,18 +132,31 @@ func (s *Scheduler) Profile(in *workload.Instance) (*sim.Profile, error) {
 // Notes words what a reader of results must know of an instance on the machine that the scheduler runs on.
 func (s *Scheduler) Notes(in *workload.Instance) []string {
 	p, err := s.Profile(in)
-	if err != nil || !in.Open {
+	if err != nil {
 		return nil
 	}
-	cpus := in.CPUs
+	cpus := machineCPUs(p, in)
+	if cpus > in.CPUs {
+		return []string{fmt.Sprintf("tasks are pinned to CPU %d, the last: on %s the machine has one more, for the agent", in.CPUs-1, p.Name)}
+	}
 	if p.Model == kernel.Global {
 		cpus-- // the agent has one for itself
 	}
-	load := in.Params.Load * float64(in.CPUs) / float64(cpus)
-	if load < 1 {
+	each := 1 + float64(p.Switch)/float64(in.MeanBurst)
+	load := in.Params.Load * each * float64(in.CPUs) / float64(cpus)
+	if !in.Open || load < 1 {
 		return nil
 	}
-	return []string{fmt.Sprintf("offered load %.2f of the %d CPUs that run tasks on %s: it never settles", load, cpus, p.Name)}
+	return []string{fmt.Sprintf("offered load %.2f, with one switch a burst, of the %d CPUs that run tasks on %s: it never settles",
+		load, cpus, p.Name)}
+}
+
+// machineCPUs is how many CPUs an instance's machine has.
+func machineCPUs(p *sim.Profile, in *workload.Instance) int {
+	if p.Model == kernel.Global && in.Pinned.Has(int32(in.CPUs-1)) {
+		return in.CPUs + 1 // the agent takes the last, and tasks that are pinned to it would never run
+	}
+	return in.CPUs
 }
 
 // Policy is a new instance of what answers, for one machine.

@@ -62,8 +62,9 @@ class Config:
             ("sigma", math.inf), ("rate", math.inf), ("average", 1), ("bursts", math.inf), ("seconds", math.inf),
         ):  # fmt: skip
             value = getattr(self, name)
+            most_is = "" if most == math.inf else f", at most {most}"
             if not (0 < value <= most and math.isfinite(value)):
-                raise ghostgym.ConfigError(f"{name}: want a number above 0, at most {most}, got {value}")
+                raise ghostgym.ConfigError(f"{name}: want a finite number above 0{most_is}, got {value}")
         if not 0 <= self.decay < 1:
             raise ghostgym.ConfigError(f"decay: want a number from 0 to below 1, got {self.decay}")
         if self.objective not in OBJECTIVES:
@@ -204,6 +205,8 @@ def main(arguments: list[str]) -> int:
     c = Config(**given)
     trained, code = None, 2
     try:
+        if curve is not None and curve.resolve() == out.resolve():
+            raise ghostgym.ConfigError(f"curve: {curve} is where the model goes")
         for path in (out, curve):
             if path is not None and path.is_dir():
                 raise IsADirectoryError(errno.EISDIR, "a file is wanted, and this is a folder", str(path))

@@ -201,7 +201,7 @@ func TestPlansAreChecked(t *testing.T) {
 	for says, change := range map[string]func(p *Plan){
 		"workload":  func(p *Plan) { p.Workloads = nil },
 		"scheduler": func(p *Plan) { p.Schedulers = nil },
-		"repet":     func(p *Plan) { p.Reps = 0 },
+		"reps":      func(p *Plan) { p.Reps = 0 },
 		"twice":     func(p *Plan) { p.Schedulers = []string{"rr", "rr"} },
 		"linus":     func(p *Plan) { p.Schedulers = []string{"rr@linus"} },
 		"model":     func(p *Plan) { p.Schedulers = []string{"learned"} },

@@ -71,8 +71,8 @@ func TestOverloadIsNoted(t *testing.T) {
 		says       string
 	}{
 		{"bimodal:load=0.8:cpus=4", []string{"rr", "fifo@ghost-global", "rr@ghost-global"},
-			"offered load 1.07 of the 3 CPUs that run tasks on ghost-global: it never settles"},
-		{"bimodal:load=1:cpus=4", []string{"rr", "las"}, "offered load 1.00 of the 4 CPUs that run tasks on uthread: it never settles"},
+			"offered load 1.08, with one switch a burst, of the 3 CPUs that run tasks on ghost-global: it never settles"},
+		{"bimodal:load=1:cpus=4", []string{"rr", "las"}, "offered load 1.00, with one switch a burst, of the 4 CPUs that run tasks on uthread: it never settles"},
 		{"bimodal:load=0.7:cpus=4", []string{"rr", "rr@ghost-global"}, ""},
 		{"frame:load=1.2:cpus=4", []string{"rr"}, ""}, // a closed loop settles
 	} {

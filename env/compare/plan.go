@@ -76,21 +76,21 @@ const maxRuns = 1 << 20
 // made the plan.
 func Prepare(p Plan) (*Comparison, error) {
 	if len(p.Workloads) == 0 || len(p.Schedulers) == 0 {
-		return nil, errors.New("compare: at least one workload and one scheduler are needed")
+		return nil, errors.New("at least one workload and one scheduler are needed")
 	}
 	if most := maxRuns / len(p.Workloads) / len(p.Schedulers); p.Reps < 1 || p.Reps > most {
-		return nil, fmt.Errorf("compare: %d repetitions: with %d workloads under %d schedulers, from 1 to %d are possible", p.Reps,
+		return nil, fmt.Errorf("reps: %d: with %d workloads under %d schedulers, from 1 to %d are possible", p.Reps,
 			len(p.Workloads), len(p.Schedulers), most)
 	}
 	if p.Seed+uint64(p.Reps-1) < p.Seed {
-		return nil, fmt.Errorf("compare: seed %d: of %d repetitions, each with the next seed, the last would be beyond %d", p.Seed, p.Reps,
+		return nil, fmt.Errorf("seed %d: of %d repetitions, each with the next seed, the last would be beyond %d", p.Seed, p.Reps,
 			uint64(math.MaxUint64))
 	}
 	if !(p.Bursts > 0) {
-		return nil, fmt.Errorf("compare: bursts: %v is no horizon: want a positive number, as in %d", p.Bursts, env.DefaultHorizonBursts)
+		return nil, fmt.Errorf("bursts: %v is no horizon: want a positive number, as in %d", p.Bursts, env.DefaultHorizonBursts)
 	}
 	if p.Workers < 0 {
-		return nil, fmt.Errorf("compare: workers: %d is negative; 0 is one per CPU", p.Workers)
+		return nil, fmt.Errorf("workers: %d is negative; 0 is one per CPU", p.Workers)
 	}
 	if p.Workers == 0 {
 		p.Workers = runtime.GOMAXPROCS(0)
@@ -98,7 +98,7 @@ func Prepare(p Plan) (*Comparison, error) {
 	c := &Comparison{plan: p, files: map[string]string{}}
 	for i, name := range p.Schedulers {
 		if slices.Contains(p.Schedulers[:i], name) {
-			return nil, fmt.Errorf("compare: scheduler %q stands twice", name)
+			return nil, fmt.Errorf("scheduler %q stands twice", name)
 		}
 		s, err := env.ParseScheduler(name, p.Model, p.Fallback)
 		if err != nil {
@@ -110,7 +110,7 @@ func Prepare(p Plan) (*Comparison, error) {
 	for i := range p.Workloads {
 		w := &p.Workloads[i]
 		if slices.ContainsFunc(p.Workloads[:i], func(x Workload) bool { return x.Name == w.Name }) {
-			return nil, fmt.Errorf("compare: workload %q stands twice", w.Name)
+			return nil, fmt.Errorf("workload %q stands twice", w.Name)
 		}
 		l, err := c.check(w, probe)
 		if err != nil {
@@ -129,10 +129,10 @@ func Prepare(p Plan) (*Comparison, error) {
 
 func (c *Comparison) check(w *Workload, probe *worker) (l line, err error) {
 	if len(w.Specs) == 0 {
-		return l, fmt.Errorf("compare: workload %q has no instances", w.Name)
+		return l, fmt.Errorf("workload %q has no instances", w.Name)
 	}
 	if !slices.Contains([]string{"", "seed", "parameters", "kind"}, w.HeldOut) {
-		return l, fmt.Errorf("compare: workload %q is held out in %q: it is none of seed, parameters, kind", w.Name, w.HeldOut)
+		return l, fmt.Errorf("workload %q is held out in %q: it is none of seed, parameters, kind", w.Name, w.HeldOut)
 	}
 	note := func(all []string) {
 		for _, n := range all {
@@ -156,7 +156,7 @@ func (c *Comparison) check(w *Workload, probe *worker) (l line, err error) {
 		note(c.bounds(in))
 		if workload.IsFile(in.Name) {
 			if c.files[in.Name], err = hashFile(in.Name); err != nil {
-				return l, fmt.Errorf("compare: %w", err)
+				return l, err
 			}
 		}
 	}

@@ -73,7 +73,7 @@ func (x *execution) work(ctx context.Context) {
 			run.Result, err = w.machine.Run(ctx)
 		}
 		if err != nil && ctx.Err() == nil {
-			x.fail(fmt.Errorf("compare: %s under %s, seed %d: %w", run.Spec, run.Scheduler, run.Seed, err))
+			x.fail(fmt.Errorf("%s under %s, seed %d: %w", run.Spec, run.Scheduler, run.Seed, err))
 		}
 		if err != nil {
 			return

@@ -61,11 +61,11 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
-    """``ghostgym.export``, imported when it is asked for: it takes onnx along, which training does not need."""
-    if name == "export":
+    """``ghostgym.export`` and ``ghostgym.sb3``, imported when they are asked for: they take onnx and SB3 along."""
+    if name in ("export", "sb3"):
         import importlib
 
-        return importlib.import_module(".export", __name__)
+        return importlib.import_module(f".{name}", __name__)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

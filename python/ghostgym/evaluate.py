@@ -66,6 +66,8 @@ def evaluate(
     held_out = {} if held_out is None else held_out
     if not isinstance(held_out, Mapping) or any(name not in groups for name in held_out):
         raise errors.ConfigError(f"held_out: want a dict by workload, of {', '.join(groups)}, got {held_out!r}")
+    if not isinstance(wakeup_preemption, bool):
+        raise errors.ConfigError(f"wakeup_preemption: want True or False, got {shortly(wakeup_preemption)}")
     first, count = _successive(seeds)
     model: bytes | None = None
     if isinstance(policy, str):
@@ -98,6 +100,9 @@ def evaluate(
         progress,
     )
     report["manifest"]["written"] = report["manifest"]["written"].isoformat()
+    report["workloads"] = {name: report["workloads"][name] for name in groups}
+    for w in report["workloads"].values():
+        w["schedulers"] = {name: w["schedulers"][name] for name in names}
     return report
 
 

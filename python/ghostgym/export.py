@@ -25,7 +25,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from . import errors
 from .policy import Policy
-from .spec import Schema, as_array, real, sample_instances, schema, shortly
+from .spec import Schema, as_array, natural, real, sample_instances, schema, shortly
 from .vector import GhostVectorEnv
 
 Array = npt.NDArray[np.float32]
@@ -167,6 +167,8 @@ def with_metadata(model: bytes, env: Any, ranges: Mapping[str, Any] | None = Non
         proto.ParseFromString(model)
     except Exception as error:
         raise errors.ModelError(f"the model cannot be read: {error}") from error
+    if not proto.graph.node:
+        raise errors.ModelError("the model cannot be read: it has no nodes")
     kept = [p for p in proto.metadata_props if not p.key.startswith("ghostgym.")]
     del proto.metadata_props[:]
     proto.metadata_props.extend(kept)
@@ -192,7 +194,11 @@ def _json(name: str, value: Any) -> str:
     """JSON of what NumPy and Python make."""
 
     def plain(x: Any) -> Any:
-        return x.tolist() if isinstance(x, (np.generic, np.ndarray)) else os.fspath(x)
+        if isinstance(x, (np.generic, np.ndarray)):
+            return x.tolist()
+        if isinstance(x, os.PathLike):
+            return os.fspath(x)
+        raise TypeError(f"it holds a {type(x).__name__}")
 
     try:
         return json.dumps(value, default=plain, allow_nan=False)
@@ -250,6 +256,8 @@ def save(
         UserWarning: keys that are out of the bounds of the action space: the agent clips them, and tasks
             whose keys are clipped to one bound have no order but that of arrival.
     """
+    if not isinstance(path, (str, os.PathLike)) or "\0" in os.fsdecode(path):
+        raise errors.ConfigError(f"path: want that of a file, got {shortly(path)}")
     s = _schema_of(env)
     tolerance = real(tolerance)
     if not isinstance(tolerance, float) or not 0 <= tolerance < math.inf:
@@ -272,7 +280,10 @@ def save(
     if not np.isfinite(got).all():
         at = int(np.argmin(np.isfinite(got).all(axis=1)))
         raise errors.ModelError(f"{path}: not written: it gives {got[at]} for observation number {at}")
-    wanted = np.asarray(reference(rows), np.float32)
+    wanted = as_array("reference", reference(rows))
+    if wanted.dtype.kind not in "fiu":
+        raise errors.ShapeError(f"reference: want numbers, got {wanted.dtype} of shape {wanted.shape}")
+    wanted = wanted.astype(np.float32)
     if wanted.shape != got.shape:
         raise errors.ModelError(
             f"{path}: the policy gives {wanted.shape} for {rows.shape}, the exported model {got.shape}"
@@ -334,7 +345,7 @@ def stamp(
         path,
         model,
         env,
-        reference or _evaluator(model, str(path)),
+        _evaluator(model, str(path)) if reference is None else reference,
         rows_met(policy, env) if observations is None else observations,
         tolerance=tolerance,
         ranges=ranges,
@@ -383,13 +394,14 @@ def rows_met(
     """
     if not isinstance(policy, Policy):
         raise errors.ConfigError(f"policy: want a Policy, got {shortly(policy)}")
+    n = max(natural("n", n), 1)
     workloads = [i["workload"] for i in sample_instances(2, kinds=kinds, seed=seed)]
     played = GhostVectorEnv(len(workloads), kind=_schema_of(env).kind, workload=workloads, horizon_bursts=bursts)
     rows, info = played.reset(seed=seed)
     seen = [rows]
-    for _ in range(n // len(workloads)):
-        rows, _, _, _, info = played.step(policy.act(rows, info["action_mask"]))
-        seen.append(rows)
+    while sum(map(len, seen)) < n:
+        rows, _, terminated, truncated, info = played.step(policy.act(rows, info["action_mask"]))
+        seen.append(rows[~(terminated | truncated)])  # at an end there is no decision to observe
     played.close()
     return np.concatenate(seen)
 

@@ -64,7 +64,8 @@ class Policy:
 
         A model that gives the index itself has it where it is legal. Where the agent would ask its fallback,
         which is not here, since a legal logit or a key is not finite, the action is the back, or NaN for a key,
-        which means behind all.
+        which means behind all. Keys are as the model gives them: the environment, as the agent, clips
+        them to the bounds of the action space.
 
         Args:
             obs: one row or a batch.

@@ -16,10 +16,14 @@ from .spec import instance_list, items
 
 @dataclass(frozen=True, eq=False)
 class Rollouts:
-    """Results of every policy on every instance; arrays are (policies, instances)."""
+    """Results of every policy on every instance; arrays are (policies, instances).
+
+    ``figures`` are those that ``ghostlab list figures`` explains, NaN where one does not exist. ``decisions`` were
+    asked, those that the end left open included; rows of running tasks, under wakeup preemption, are none.
+    """
 
     returns: npt.NDArray[np.float64]
-    figures: dict[str, npt.NDArray[np.float64]]  # NaN where a figure does not exist
+    figures: dict[str, npt.NDArray[np.float64]]
     decisions: npt.NDArray[np.int64]
     trace_hash: list[list[str]]
 
@@ -68,7 +72,7 @@ def rollout(
     hashes = reply["trace_hash"]
     return Rollouts(
         returns=_native.floats(reply["returns"], shape),
-        figures={k: _native.floats(v, shape) for k, v in reply["figures"].items()},
+        figures={k: _native.floats(v, shape) for k, v in sorted(reply["figures"].items())},
         decisions=np.frombuffer(reply["decisions"], "<i8").reshape(shape).copy(),
         trace_hash=[list(hashes[i * shape[1] : (i + 1) * shape[1]]) for i in range(shape[0])],
     )

@@ -13,7 +13,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from stable_baselines3.common.vec_env import VecEnv
+
+try:
+    from stable_baselines3.common.vec_env import VecEnv
+except ImportError as error:
+    raise ImportError("ghostgym.sb3 needs Stable-Baselines3: pip install stable-baselines3") from error
 
 from . import errors
 from .vector import GhostVectorEnv

@@ -144,8 +144,10 @@ def instance_list(given: Any) -> list[dict[str, Any] | None]:
         if one is None:
             found.append(None)
             continue
-        if not isinstance(one, Mapping) or "workload" not in one:
-            raise errors.ConfigError(f"instances[{i}]: want {{'workload', 'seed', 'episode'}}, got {one!r}")
+        if not isinstance(one, Mapping) or "workload" not in one or "seed" not in one:
+            raise errors.ConfigError(
+                f"instances[{i}]: want {{'workload', 'seed'}}, and 'episode' if not 0, got {shortly(one)}"
+            )
         whole = {k: natural(f"instances[{i}].{k}", v) for k, v in one.items() if k in ("seed", "episode")}
         found.append({**one, **whole})
     return found
@@ -167,6 +169,6 @@ def sample_instances(
         Instances as ``reset(options={"instances": [...]})`` and ``rollout`` take them:
         ``{"workload": spec, "seed": int, "episode": 0}``.
     """
-    request = {"kinds": kinds or [], "n": n, "seed": natural("seed", seed), "held": held_out}
+    request = {"kinds": kinds or [], "n": n, "seed": natural("seed", seed), "held_out": held_out}
     drawn: list[dict[str, Any]] = _native.call("sample", request)["instances"]
     return drawn

@@ -23,6 +23,8 @@ _AUTORESET = {
     "Disabled": ("disabled", AutoresetMode.DISABLED),
 }
 
+_KINDS = ("priority", "placement")
+
 _OPTIONS = (
     "profile", "wakeup_preemption", "events", "timing", "reward", "horizon_bursts",
     "max_episode_steps", "invalid_action", "age_bound_us", "inference_us", "slice_us", "warmup",
@@ -94,6 +96,8 @@ class GhostVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
             "num_envs": num_envs, "kind": kind, "workload": workload, "autoreset": autoreset, "copy": copy,
             "workers": workers, "render_mode": render_mode, **options,
         }  # fmt: skip
+        if not isinstance(kind, str) or kind not in _KINDS:
+            raise errors.ConfigError(f"kind: {kind!r} is none of {', '.join(_KINDS)}{near(kind, _KINDS)}")
         if isinstance(autoreset, AutoresetMode):
             autoreset = autoreset.value
         if not isinstance(autoreset, str) or autoreset not in _AUTORESET:
@@ -288,7 +292,17 @@ class GhostVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
         fallback: str = "",
         workers: int = 0,
     ) -> Rollouts:
-        """Run whole episodes inside the library, every policy on every instance: see ``rollout``."""
+        """Run whole episodes inside the library, with the options of this environment.
+
+        Equal, to the bit, to stepping the same policies through Gymnasium.
+
+        Args:
+            policies: models, loaded or as ONNX bytes, or names of schedulers such as "gittins+wp" or "oracle";
+                ``wakeup_preemption`` is for models, and a name says it itself, by "+wp".
+            instances: ``{"workload": spec, "seed": int, "episode": int}`` each; every policy plays every one.
+            fallback: the heuristic that answers where a model cannot; "" is las for keys, rr for places.
+            workers: threads; 0 is one per CPU.
+        """
         return rollout(policies, instances, self._options, fallback=fallback, workers=workers)
 
 

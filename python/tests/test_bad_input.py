@@ -42,7 +42,7 @@ PRIORITY, PLACEMENT = "ghostgym/Priority-v0", "ghostgym/Placement-v0"
         ({"horizon_bursts": float("nan")}, "horizon"),
         ({"inference_us": float("nan")}, "inference_us"),
         ({"slice_us": 2**70}, "slice_us"),
-        ({"warmup": 1}, "warm-up"),
+        ({"warmup": 1}, "warmup: 1"),
     ],
 )
 def test_configurations(kwargs, says):
@@ -95,6 +95,7 @@ GOOD = {"workload": "bimodal", "seed": 1, "episode": 0}
         ({"options": {"instances": []}}, "instances: 0 given"),
         ({"options": {"instances": ["bimodal", None]}}, r"instances\[0\]"),
         ({"options": {"instances": [None, {}]}}, r"instances\[1\]"),
+        ({"options": {"instances": [None, {"workload": "frame"}]}}, r"instances\[1\].*'seed'"),
         ({"options": {"instances": [{**GOOD, "seed": -1}, None]}}, r"instances\[0\]\.seed.*-1"),
         ({"options": {"instances": [None, {**GOOD, "episode": 0.5}]}}, r"instances\[1\]\.episode"),
         ({"options": {"instances": [None, {**GOOD, "sed": 1}]}}, r"instances\[1\]\.sed: unknown"),
@@ -301,7 +302,8 @@ def test_rtapp_files(tmp_path, text, says):
         ({"bursts": 0}, "bursts: 0"),
         ({"bursts": "x"}, "bursts: want a number"),
         ({"bursts": 10**400}, "bursts"),
-        ({"warmup": 1}, "warm-up of 1"),
+        ({"warmup": 1}, "warmup: 1"),
+        ({"wakeup_preemption": "yes"}, "wakeup_preemption: "),
         ({"workers": -1}, "workers: -1"),
         ({"timing": "later"}, "async"),
         ({"fallback": "nope"}, "nope"),
@@ -344,6 +346,8 @@ def test_reset_options_of_a_wrong_kind(bad):
 
 def test_what_is_no_name_and_no_list():
     for bad in ([], None, 3, {}):
+        with pytest.raises(ghostgym.ConfigError, match="kind: "):
+            ghostgym.GhostVectorEnv(1, kind=bad)
         with pytest.raises(ghostgym.ConfigError, match="schema: "):
             ghostgym.schema(bad)
         with pytest.raises(ghostgym.ConfigError, match="autoreset: "):

@@ -12,6 +12,8 @@ def test_evaluate():
     model = net_model()[2]
     kwargs = {"seeds": 3, "against": ["rr", "gittins"], "bursts": 200}
     report = ghostgym.evaluate(ghostgym.Policy(model), ["bimodal:load=0.8", "frame"], **kwargs)
+    assert list(report["workloads"]) == ["bimodal:load=0.8", "frame"]
+    assert next(iter(report["workloads"]["frame"]["schedulers"])) == "learned"
     again = ghostgym.evaluate(model, ["bimodal:load=0.8", "frame"], workers=1, **kwargs)
     assert report["workloads"] == again["workloads"]
     assert json.loads(json.dumps(report)) == report

@@ -74,6 +74,9 @@ def test_schedulers_by_name():
     assert r.returns.shape == (3, 3)
     slow = r.figures["slowdown_mean"].mean(axis=1)
     assert slow[0] > slow[1]
+    assert list(r.figures) == sorted(r.figures)
+    assert (r.figures["slowdown_p99"] >= r.figures["slowdown_mean"]).all()
+    assert (r.figures["utilisation"] < 1).all()
     assert r.figures["wait_mean_us"][2].mean() < r.figures["wait_mean_us"][0].mean()
     for bad in (["no-such"], ["learned"], [3], []):
         with pytest.raises(ghostgym.ConfigError):

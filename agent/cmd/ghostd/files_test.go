@@ -127,10 +127,10 @@ func TestTheReportSaysWhatWasRun(t *testing.T) {
 		args string
 		want Setup
 	}{
-		{"--workload=bimodal --bursts=20", Setup{Profile: "uthread", Fallback: "las", AgeBound: 1e9, Bursts: 20}},
+		{"--workload=bimodal --bursts=20", Setup{Profile: "uthread", CPUs: 8, Fallback: "las", AgeBound: 1e9, Bursts: 20}},
 		{"--workload=bimodal --duration=1ms --scheduler=learned@linux --fallback=sept --inference=3us --age-bound=1ms --warmup=0.5",
-			Setup{Profile: "linux", Fallback: "sept", AgeBound: 1e6, Inference: 3000, Duration: 1e6, Warmup: 0.5}},
-		{"--scheduler=rr --workload=" + app, Setup{Profile: "kthread", AgeBound: 1e9, Duration: 1e9}},
+			Setup{Profile: "linux", CPUs: 8, Fallback: "sept", AgeBound: 1e6, Inference: 3000, Duration: 1e6, Warmup: 0.5}},
+		{"--scheduler=rr --workload=" + app, Setup{Profile: "kthread", CPUs: 4, AgeBound: 1e9, Duration: 1e9}},
 	} {
 		args := append([]string{"run", "--json=-", "--model", model}, strings.Fields(c.args)...)
 		code, out, said := ghostd(context.Background(), args...)

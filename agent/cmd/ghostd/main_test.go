@@ -260,7 +260,7 @@ func TestBadInput(t *testing.T) {
 		{[]string{"run", "--workload=bimodal", "--duration=1s", "--bursts=10"}, []string{"--duration", "--bursts"}},
 		{[]string{"run", "--workload=bimodal", "--duration=-1s"}, []string{"--duration"}},
 		{[]string{"run", "--workload=bimodal", "--age-bound=0s"}, []string{"--age-bound"}},
-		{[]string{"run", "--workload=bimodal", "--warmup=2"}, []string{"warm-up"}},
+		{[]string{"run", "--workload=bimodal", "--warmup=2"}, []string{"warmup: 2"}},
 		{[]string{"run", "--workload=bimodal", "--scheduler=oracle+x"}, []string{"+x", "+wp"}},
 		{[]string{"run", "--workload=bimodal", "--model", file + "s"}, []string{file + "s"}},
 		{[]string{"run", "--workload", app, "--scheduler=rr"}, []string{"app.json", "run"}},

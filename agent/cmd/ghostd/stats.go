@@ -13,8 +13,8 @@ import (
 	"github.com/ghostgym/ghostgym/agent/metrics"
 	"github.com/ghostgym/ghostgym/agent/policy"
 	"github.com/ghostgym/ghostgym/env"
+	"github.com/ghostgym/ghostgym/env/cmd/cli"
 	"github.com/ghostgym/ghostgym/env/compare"
-	"github.com/ghostgym/ghostgym/models"
 )
 
 // Stats is what --json gets.
@@ -41,11 +41,14 @@ type Stats struct {
 	Turns     uint64                 `json:"turns"`
 	Lost      uint64                 `json:"messages_lost"`
 	Fallback  *policy.FallbackCounts `json:"fallback_causes,omitempty"`
+
+	delay time.Duration // of the timing
 }
 
 // Setup is what a run was made of besides, whether it was asked for or is a default.
 type Setup struct {
 	Profile   string      `json:"profile"`               // the scheduler's, else the workload's
+	CPUs      int         `json:"cpus"`                  // of the machine, an agent's own included
 	Fallback  string      `json:"fallback,omitempty"`    // of the model
 	AgeBound  kernel.Time `json:"age_bound_ns"`          // after which a task is next in its queue
 	Inference kernel.Time `json:"inference_ns"`          // simulated cost of a decision
@@ -56,7 +59,7 @@ type Setup struct {
 
 func newSetup(s *session) Setup {
 	m := s.machine.Setup()
-	x := Setup{Profile: cmp.Or(m.Profile, m.Instance.Profile), AgeBound: m.AgeBound, Inference: m.Inference,
+	x := Setup{CPUs: len(s.machine.Sim.Topology().CPUs), Profile: cmp.Or(m.Profile, m.Instance.Profile), AgeBound: m.AgeBound, Inference: m.Inference,
 		Duration: m.Instance.Duration, Warmup: m.Warmup}
 	if x.Duration == 0 {
 		x.Bursts = m.Bursts
@@ -80,44 +83,12 @@ func newStats(s *session, scheduler *env.Scheduler) (Stats, error) {
 	st.Model, st.ModelHash, st.Schema = s.model.Name(), s.model.Hash(), s.model.Schema().Hash()
 	st.Setup.Fallback = cmp.Or(s.o.fallback, env.DefaultFallback(s.model.Schema().Order()))
 	var err error
-	st.ModelTime, err = measure(s.model)
-	if simulated := time.Duration(st.Setup.Inference); st.ModelTime-simulated > negligible {
-		st.Notes = append(st.Notes, fmt.Sprintf("a decision takes %v here and is simulated as %v: pass --inference %[1]v to see what it costs",
-			rounded(st.ModelTime), simulated))
+	st.ModelTime, err = s.model.Time()
+	st.delay = time.Duration(s.setup.Timing.Delay)
+	if note := cli.Slow(st.ModelTime, time.Duration(st.Setup.Inference)+st.delay); note != "" {
+		st.Notes = append(st.Notes, note+fmt.Sprintf(": pass --inference %v to see what it costs", cli.Rounded(st.ModelTime)))
 	}
 	return st, err
-}
-
-// negligible is less than anything else that a machine is simulated to do costs.
-const negligible = time.Microsecond
-
-// rounded keeps three digits.
-func rounded(d time.Duration) time.Duration {
-	unit := time.Duration(1)
-	for d/unit >= 1000 {
-		unit *= 10
-	}
-	return d.Round(unit)
-}
-
-// measure times the model on one row: the shortest of some times, as whatever else runs here only adds. It is for the report;
-// nothing that is decided depends on it.
-func measure(m *models.Model) (time.Duration, error) {
-	const times, enough = 100, 50 * time.Millisecond
-	session, err := m.NewSession()
-	if err != nil {
-		return 0, err
-	}
-	row, out := make([]float32, m.Width()), make([]float32, m.OutWidth())
-	shortest, begin := time.Duration(math.MaxInt64), time.Now()
-	for i := 0; i < times && (i == 0 || time.Since(begin) < enough); i++ {
-		start := time.Now()
-		if err := session.Score(row, 1, out); err != nil {
-			return 0, err
-		}
-		shortest = min(shortest, time.Since(start))
-	}
-	return shortest, nil
 }
 
 // fill adds what the agent has counted.
@@ -183,7 +154,8 @@ func (st *Stats) table(w io.Writer) {
 		number(metrics.Number(100*d.AppliedShare())), d.Trivial, d.Aged, d.Stale, d.Unused, d.Clipped)
 	fmt.Fprintf(w, "  transactions  %d done, %d refused; %d messages lost\n", st.Commits[kernel.StateDone.String()], st.Refused, st.Lost)
 	if st.ModelTime > 0 {
-		fmt.Fprintf(w, "  model         %v a decision on this machine, simulated as %v\n", rounded(st.ModelTime), time.Duration(st.Setup.Inference))
+		fmt.Fprintf(w, "  model         %v a decision on this machine, simulated as %v\n", cli.Rounded(st.ModelTime),
+			time.Duration(st.Setup.Inference)+st.delay)
 	}
 	if c := st.Fallback; c != nil && c.Errors+c.NonFinite > 0 {
 		fmt.Fprintf(w, "  fallback      %d decisions that the model failed on, %d scores not finite\n", c.Errors, c.NonFinite)

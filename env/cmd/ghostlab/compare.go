@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"time"
 
@@ -119,6 +120,15 @@ func runCompare(c *call) error {
 	if err := cli.CheckPut("json", c.json); err != nil {
 		return err
 	}
+	if p.Model != nil {
+		takes, err := p.Model.Time()
+		if err != nil {
+			return err
+		}
+		if note := cli.Slow(takes, time.Duration(p.Timing.Delay)); note != "" {
+			fmt.Fprintf(c.stderr, "note: %s; 'ghostd run --inference' shows what that costs\n", note)
+		}
+	}
 	ctx, stop := cli.Signals(c.ctx)
 	defer stop()
 	report, err := comparison.Run(ctx)
@@ -169,6 +179,9 @@ func checkFiles(out, json, model string, workloads []compare.Workload) error {
 	}
 	if out != "" {
 		for _, path := range compare.Files(out) {
+			if info, err := os.Stat(path); err == nil && info.IsDir() {
+				return cli.Usage("--out: %s is a folder", path)
+			}
 			outputs = append(outputs, cli.Path{Name: "--out", Path: path})
 		}
 	}

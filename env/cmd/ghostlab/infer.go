@@ -100,6 +100,9 @@ func runInfer(c *call) error {
 			}
 		}
 	}
+	if in.n == 0 && in.scores != nil {
+		return cli.Usage("%s: it has no rows: was it recorded of a scheduler that asks a model?", path)
+	}
 	if r := res.Recorded; r != nil {
 		fmt.Fprintf(c.text(), "# %d rows; of %d scores in the trace, %d are the same to the bit\n", in.n, r.Rows, r.Equal)
 	}
