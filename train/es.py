@@ -201,7 +201,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--curve", type=Path, help="the learning curve, as JSON")
     given = vars(parser.parse_args(arguments))
     out, curve = given.pop("out"), given.pop("curve")
-    given["kinds"] = [k for k in given["kinds"].split(",") if k]
+    given["kinds"] = [k.strip() for k in given["kinds"].split(",") if k.strip()]
     c = Config(**given)
     trained, code = None, 2
     try:

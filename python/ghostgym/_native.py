@@ -21,6 +21,7 @@ import os
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from reprlib import repr as _shortly
 from typing import Any
 
 import msgpack
@@ -234,7 +235,7 @@ def _finish(code: int, buffer: _Buffer) -> bytes:
 
 
 def pack(value: Any) -> bytes:
-    """Encode a request; NumPy's scalars count as Python's."""
+    """Encode a request; NumPy's scalars and arrays count as Python's numbers and lists."""
     try:
         packed: bytes = msgpack.packb(value, use_bin_type=True, default=_plain)
     except (TypeError, OverflowError, ValueError) as error:
@@ -243,13 +244,15 @@ def pack(value: Any) -> bytes:
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, np.generic):
-        return value.item()
+    if isinstance(value, (np.generic, np.ndarray)):
+        return value.tolist()
     if isinstance(value, os.PathLike):
         return os.fspath(value)
     if isinstance(value, int):
-        raise TypeError(f"{value} is out of range: want whole numbers from -2**63 to 2**64 - 1")
-    raise TypeError(f"{value!r} is a {type(value).__name__}: want numbers, strings, bytes and lists of them")
+        raise TypeError(f"{_shortly(value)} is out of range: want whole numbers from -2**63 to 2**64 - 1")
+    raise TypeError(
+        f"{_shortly(value)} is a {type(value).__name__}: want numbers, strings, bytes and lists of them"
+    )
 
 
 def unpack(body: bytes) -> Any:

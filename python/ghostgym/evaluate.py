@@ -68,6 +68,10 @@ def evaluate(
         raise errors.ConfigError(f"held_out: want a dict by workload, of {', '.join(groups)}, got {held_out!r}")
     if not isinstance(wakeup_preemption, bool):
         raise errors.ConfigError(f"wakeup_preemption: want True or False, got {shortly(wakeup_preemption)}")
+    if progress is not None and not callable(progress):
+        raise errors.ConfigError(
+            f"progress: want a function of what is done and the total, got {shortly(progress)}"
+        )
     first, count = _successive(seeds)
     model: bytes | None = None
     if isinstance(policy, str):

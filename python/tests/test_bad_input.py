@@ -304,6 +304,7 @@ def test_rtapp_files(tmp_path, text, says):
         ({"bursts": 10**400}, "bursts"),
         ({"warmup": 1}, "warmup: 1"),
         ({"wakeup_preemption": "yes"}, "wakeup_preemption: "),
+        ({"progress": 5}, "progress: "),
         ({"workers": -1}, "workers: -1"),
         ({"timing": "later"}, "async"),
         ({"fallback": "nope"}, "nope"),
@@ -327,6 +328,16 @@ def test_seeds_of_every_kind_of_integer():
             with pytest.raises(ghostgym.ConfigError, match="seed"):
                 env.reset(seed=bad)
     assert ghostgym.evaluate("rr", ["frame"], np.arange(3, 5), ["las"], bursts=20)["manifest"]["seed"] == 3
+
+
+def test_arrays_count_as_lists():
+    env = ghostgym.GhostVectorEnv(2, workload=np.array(["bimodal", "frame"]), warmup=np.array(0.2))
+    env.reset(seed=1)
+    with pytest.raises(ghostgym.ConfigError, match="want a number"):
+        ghostgym.PriorityEnv(warmup=np.array([0.1, 0.2]))
+    with pytest.raises(ghostgym.ConfigError, match=r"out of range") as refused:
+        ghostgym.GhostVectorEnv(10**400)
+    assert len(str(refused.value)) < 200
 
 
 def test_kinds_come_from_the_id():
