@@ -103,7 +103,7 @@ func TestHardLinksAreOneFile(t *testing.T) {
 	a, b := filepath.Join(dir, "a"), filepath.Join(dir, "b")
 	put(t, a, "")
 	if err := os.Link(a, b); err != nil {
-		t.Skip(err)
+		t.Fatal(err)
 	}
 	if !SameFile(a, b) {
 		t.Error("two names of one file are taken for two files")
@@ -160,7 +160,7 @@ func TestErrorsNameWhatWasAskedFor(t *testing.T) {
 func TestPipesStayPipes(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pipe")
 	if err := syscall.Mkfifo(path, 0o600); err != nil {
-		t.Skipf("no pipes here: %v", err)
+		t.Fatal(err)
 	}
 	r, err := os.OpenFile(path, os.O_RDWR, 0) // to and fro, so that nobody waits for the other end
 	if err != nil {

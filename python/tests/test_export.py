@@ -16,8 +16,7 @@ import pytest
 from ghostgym import export
 from nets import net_model
 from onnx import TensorProto, helper, numpy_helper
-
-ROOT = Path(__file__).resolve().parents[2]
+from programs import built
 
 
 @pytest.mark.parametrize("hidden", [0, 16])
@@ -41,9 +40,7 @@ def test_rows_do_not_depend_on_their_batch():
 
 
 def test_the_program_scores_the_same_bits(tmp_path):
-    program = ROOT / "bin" / "ghostlab"
-    if not program.exists():
-        pytest.skip("bin/ghostlab is not built: make build")
+    program = built("ghostlab")
     _, _, model = net_model("placement")
     (tmp_path / "m.onnx").write_bytes(model)
     rows = np.random.default_rng(5).normal(size=(50, ghostgym.schema("placement").width)).astype(np.float32)
@@ -57,9 +54,7 @@ def test_the_program_scores_the_same_bits(tmp_path):
 @pytest.mark.parametrize(("kind", "wp"), [("priority", False), ("priority", True), ("placement", False)])
 def test_one_file_is_one_policy_everywhere(tmp_path, kind, wp):
     """ghostd, ghostlab, a rollout and the package: the same rows, the same bits, the same run."""
-    programs = ROOT / "bin" / "ghostd", ROOT / "bin" / "ghostlab"
-    if not all(p.exists() for p in programs):
-        pytest.skip("bin/ghostd and bin/ghostlab are not built: make build")
+    programs = built("ghostd"), built("ghostlab")
     _, _, model = net_model(kind, seed=4)
     file, trace = tmp_path / "m.onnx", tmp_path / "run.trace"
     file.write_bytes(model)

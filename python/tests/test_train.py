@@ -3,12 +3,12 @@
 import csv
 import json
 import subprocess
-from pathlib import Path
 
 import ghostgym
 import numpy as np
 import pytest
 from ghostgym import export
+from programs import built
 
 from train import demo, es
 
@@ -51,17 +51,15 @@ def test_what_is_learned_is_written(tmp_path, kind, capsys):
     assert json.loads(curve.read_text())[0]["generation"] == 1
     assert sorted(p.name for p in out.parent.iterdir()) == ["m.onnx"]
     assert "2 generations" in capsys.readouterr().out
-    program = Path(__file__).resolve().parents[2] / "bin" / "ghostd"
-    if program.exists():  # made by make build
-        flags = ["--workload", "bimodal", "--bursts", "200", "--scheduler", "learned", "--json", "-"]
-        ran = subprocess.run(
-            [program, "run", *flags, "--model", out], capture_output=True, text=True, timeout=60, check=False
-        )
-        assert ran.returncode == 0, ran.stderr
-        told = json.loads(ran.stdout)
-        assert told["model"] == str(out)
-        assert told["schema"] == ghostgym.schema(kind).hash
-        assert not any(told["fallback_causes"].values()), "the model answered every time"
+    flags = ["--workload", "bimodal", "--bursts", "200", "--scheduler", "learned", "--json", "-"]
+    ran = subprocess.run(
+        [built("ghostd"), "run", *flags, "--model", out], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert ran.returncode == 0, ran.stderr
+    told = json.loads(ran.stdout)
+    assert told["model"] == str(out)
+    assert told["schema"] == ghostgym.schema(kind).hash
+    assert not any(told["fallback_causes"].values()), "the model answered every time"
 
 
 @pytest.mark.parametrize(

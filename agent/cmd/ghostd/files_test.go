@@ -54,15 +54,15 @@ func TestInputsAreNotWrittenOver(t *testing.T) {
 
 // TestSignalsEndWhatWaits: a program that waits for the other end of a pipe ends by the first signal, and leaves nothing behind.
 func TestSignalsEndWhatWaits(t *testing.T) {
-	for _, args := range [][]string{{"--workload=./pipe"}, {"--workload=bimodal", "--timeline=pipe"}, {"--workload=bimodal", "--json=pipe"}} {
+	for _, args := range [][]string{{"--record=pipe", "--json=s.json"}, {"--timeline=pipe", "--record=r.trace"}, {"--json=pipe", "--record=r.trace"}} {
 		dir := t.TempDir()
 		model := filepath.Join(dir, "m.onnx")
 		if err := errors.Join(syscall.Mkfifo(model, 0o600), syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600)); err != nil {
-			t.Skipf("no pipes here: %v", err)
+			t.Fatal(err)
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second) // only where it fails
 		defer cancel()
-		c := exec.CommandContext(ctx, os.Args[0], append([]string{"run", "--model=m.onnx", "--record=r.trace"}, args...)...)
+		c := exec.CommandContext(ctx, os.Args[0], append([]string{"run", "--workload=bimodal", "--model=m.onnx"}, args...)...)
 		c.Dir, c.Env = dir, append(os.Environ(), "GHOSTD_TEST_MAIN=1")
 		if err := c.Start(); err != nil {
 			t.Fatal(err)
@@ -87,9 +87,6 @@ func TestSignalsEndWhatWaits(t *testing.T) {
 
 // TestFilesAreAllOrNone: a failure at the end of a run leaves none of them.
 func TestFilesAreAllOrNone(t *testing.T) {
-	if _, err := os.Stat("/dev/full"); err != nil {
-		t.Skip(err)
-	}
 	dir := t.TempDir()
 	code, out, said := ghostd(context.Background(), "run", "--workload=bimodal", "--scheduler=rr", "--bursts=50", "--json=/dev/full",
 		"--record", filepath.Join(dir, "r"), "--timeline", filepath.Join(dir, "t"))

@@ -25,21 +25,27 @@ func TestMain(m *testing.M) {
 	select {}
 }
 
+// waiting starts a child that waits for signals; the deadline ends it only where a test fails.
+func waiting(t *testing.T, name string, args ...string) (*exec.Cmd, *bufio.Scanner) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	t.Cleanup(cancel)
+	c := exec.CommandContext(ctx, name, args...)
+	c.Env = append(os.Environ(), "CLI_TEST_WAITS=1")
+	pipe, err := c.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return c, bufio.NewScanner(pipe)
+}
+
 // TestSignals: the first is heard, the second ends the program.
 func TestSignals(t *testing.T) {
 	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute) // only where it fails
-		defer cancel()
-		c := exec.CommandContext(ctx, os.Args[0])
-		c.Env = append(os.Environ(), "CLI_TEST_WAITS=1")
-		pipe, err := c.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := c.Start(); err != nil {
-			t.Fatal(err)
-		}
-		out := bufio.NewScanner(pipe)
+		c, out := waiting(t, os.Args[0])
 		for _, want := range []string{"ready", "heard"} {
 			if !out.Scan() || out.Text() != want {
 				t.Fatalf("%v: %q, want %q", sig, out.Text(), want)
@@ -57,16 +63,7 @@ func TestSignals(t *testing.T) {
 
 // TestHangupUnderNohup is ignored.
 func TestHangupUnderNohup(t *testing.T) {
-	c := exec.Command("sh", "-c", `trap "" HUP; exec "$0"`, os.Args[0])
-	c.Env = append(os.Environ(), "CLI_TEST_WAITS=1")
-	pipe, err := c.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
-	out := bufio.NewScanner(pipe)
+	c, out := waiting(t, "sh", "-c", `trap "" HUP; exec "$0"`, os.Args[0])
 	if !out.Scan() || out.Text() != "ready" {
 		t.Fatal(out.Text())
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -98,8 +99,23 @@ func runCompare(c *call) error {
 	if p.Timing, err = agent.ParseTiming(timing); err != nil {
 		return cli.AsUsage(err)
 	}
-	if p.Model, err = loadModel(model, p.Schedulers); err != nil {
+	asked := asksModel(p.Schedulers)
+	switch {
+	case model != "":
+		p.Model, err = models.LoadFile(model)
+	case asked:
+		p.Model, err = models.Default()
+	}
+	if err != nil {
 		return cli.AsUsage(err)
+	}
+	if !asked {
+		p.Model = nil // the manifest names what has answered
+		for flag, value := range map[string]string{"model": model, "fallback": p.Fallback} {
+			if value != "" {
+				fmt.Fprintf(c.stderr, "note: --%s is not used by %s\n", flag, schedulers)
+			}
+		}
 	}
 	if !quiet {
 		p.Progress = progress(c)
@@ -152,21 +168,16 @@ func runCompare(c *call) error {
 	return err
 }
 
-// loadModel reads the model that is named. Where none is, and a scheduler asks for one, it is the one built in.
-func loadModel(path string, schedulers []string) (*models.Model, error) {
-	if path != "" {
-		return models.LoadFile(path)
-	}
-	for _, s := range schedulers {
-		spec, err := policy.ParseSpec(s)
+// asksModel reports whether one of the schedulers is learned.
+func asksModel(schedulers []string) bool {
+	return slices.ContainsFunc(schedulers, func(name string) bool {
+		spec, err := policy.ParseSpec(name) // what is wrong with it, Prepare says
 		if err != nil {
-			continue // what is wrong with it, Prepare says
+			return false
 		}
-		if entry, err := policy.Find(spec.Policy); err == nil && entry.NeedsModel {
-			return models.Default()
-		}
-	}
-	return nil, nil
+		entry, err := policy.Find(spec.Policy)
+		return err == nil && entry.NeedsModel
+	})
 }
 
 // checkFiles refuses results that would be written over what the comparison reads, or over one another.

@@ -366,3 +366,11 @@ func TestAComparisonKeepsWhatItReads(t *testing.T) {
 		}
 	}
 }
+
+// TestAModelThatNobodyAsks is named in a note, and not in the manifest, which tells what has answered.
+func TestAModelThatNobodyAsks(t *testing.T) {
+	code, out, said := ghostlab("compare", "--workload=bimodal", "--schedulers=rr,las", "--reps=1", "--bursts=20", "--model", model(t), "--json=-", "--quiet")
+	if code != 0 || !strings.Contains(said, "--model is not used by rr,las") || strings.Contains(out, `"model"`) {
+		t.Errorf("code %d, %s\n%.400s", code, said, out)
+	}
+}
